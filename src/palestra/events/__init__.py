@@ -1,0 +1,1 @@
+"""What happened: one module a noun, every kind of event a frozen struct in the past tense. Pure."""

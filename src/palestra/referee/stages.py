@@ -1,0 +1,123 @@
+"""Entering stages by the clock, pauses, and what a stage's end does to everything that still runs."""
+
+from __future__ import annotations
+
+from palestra.events.base import Event, clip
+from palestra.events.corners import SessionStopAsked
+from palestra.events.jobs import Cause, StopAsked
+from palestra.events.runs import EndAsked, Paused, Resumed, ServerStarted, ServerStopped, StageEntered
+from palestra.referee.jobs import ended
+from palestra.referee.observations import ServerDown, ServerUp
+from palestra.referee.repeat import fingerprint
+from palestra.referee.requests import EndRun, Pause, Resume
+from palestra.referee.spend import died
+from palestra.rules.errors import Refusal
+from palestra.rules.units import Moment
+from palestra.state.arena import State
+from palestra.state.clock import stage_end
+from palestra.state.queue import HOUSE
+
+BY_SERVER = "server"
+"""Who paused, when the server itself did because it was stopped; the next server resumes."""
+
+
+def pause(state: State, request: Pause, at: Moment) -> list[Event] | Refusal:
+    """An organiser's pause."""
+    if state.clock.paused:
+        return Refusal("already_paused", f"paused already, by {state.clock.paused_by}")
+    if state.clock.stage == "results":
+        return Refusal("stage_over", "the results are out; there is nothing left to pause")
+    return [Paused(request.actor, clip(request.reason), fingerprint(request))]
+
+
+def resume(state: State, request: Resume, at: Moment) -> list[Event] | Refusal:
+    """An organiser's go-ahead."""
+    if not state.clock.paused:
+        return Refusal("not_paused", "the competition isn't paused")
+    return [Resumed(request.actor, fingerprint(request))]
+
+
+def end(state: State, request: EndRun, at: Moment) -> list[Event] | Refusal:
+    """Finish the running stage now, by rule."""
+    if state.clock.stage not in ("announced", "running"):
+        return Refusal("stage_over", f"the running stage is over already; the stage is {state.clock.stage}")
+    return [EndAsked(request.actor, clip(request.reason), fingerprint(request))]
+
+
+def server_up(state: State, seen: ServerUp, at: Moment) -> list[Event]:
+    """A server takes over: the calls of a dead one are charged at their ceiling, its own pause is over."""
+    events: list[Event] = [ServerStarted(seen.pid, seen.release)]
+    events += [died(call) for call in state.calls.values()]
+    if state.clock.paused and state.clock.paused_by == BY_SERVER:
+        events.append(Resumed(BY_SERVER))
+    return events
+
+
+def server_down(state: State, seen: ServerDown, at: Moment) -> list[Event]:
+    """`stop`: pause and have everything of ours stopped, to go on later. `gone`: the process leaves now."""
+    if seen.how == "gone":
+        return [ServerStopped(seen.pid, seen.how)] if state.clock.server else []
+    events: list[Event] = []
+    if not state.clock.paused and state.clock.stage != "results":
+        events.append(Paused(BY_SERVER, "the server was stopped"))
+    return events + _stop_all(state, "server_stop", BY_SERVER, corners=None)
+
+
+def enter(state: State, at: Moment) -> list[Event]:
+    """The next stage, when its time has come or nothing is left to wait for."""
+    clock, due = state.clock, stage_end(state)
+    late = due is not None and at >= due
+    match clock.stage:
+        case "announced" if late and not clock.paused:
+            return [StageEntered("running", "the clock")]
+        case "running":
+            done = all(corner.finished is not None for corner in state.corners.values())
+            if clock.end_asked:
+                return [StageEntered("closing", "an organiser ended the stage")]
+            if late:
+                return [StageEntered("closing", "the clock")]
+            if done and state.rules.stages.end_when_all_finished:
+                return [StageEntered("closing", "every entrant has finished")]
+        case "closing":
+            pending = any(nomination.state != "accepted" for nomination in state.nominations.values())
+            busy = bool(state.sessions) or any(job.corner != HOUSE for job in state.jobs.values())
+            if not busy and not pending:
+                return [StageEntered("judging", "nothing is left to copy or to check")]
+        case "judging":
+            if state.exams and all(sitting.over for sitting in state.exams.values()):
+                return [StageEntered("results", "every exam is scored")]
+            if late and not state.exams:
+                return [StageEntered("results", "the clock; no exam was started")]
+    return []
+
+
+def stop_leftovers(state: State) -> list[Event]:
+    """Whatever still runs or waits for a corner that finished, or after the running stage, is ended by rule."""
+    if state.clock.stage == "announced":
+        return []
+    gone = None if state.clock.stage != "running" else {
+        corner.corner for corner in state.corners.values() if corner.finished is not None
+    }  # fmt: skip
+    events: list[Event] = [
+        ended(job, "cancelled", "stage_end")
+        for job in state.jobs.values()
+        if not job.attempt and job.corner != HOUSE and (gone is None or job.corner in gone)
+    ]
+    return events + _stop_all(state, "stage_end", "clock", gone)
+
+
+def _stop_all(state: State, why: Cause, by: str, corners: set[str] | None) -> list[Event]:
+    """Stops for sessions and attempts not yet stopping; of these corners, or of all (the house's only on a server stop)."""
+    events: list[Event] = [
+        SessionStopAsked(session.session, session.corner, why)
+        for session in state.sessions.values()
+        if not session.stopping and (corners is None or session.corner in corners)
+    ]
+    events += [
+        StopAsked(attempt.attempt, attempt.job, attempt.corner, why, by)
+        for attempt in state.attempts.values()
+        if attempt.stopping == "none"
+        and (attempt.corner != HOUSE or why == "server_stop")
+        and (corners is None or attempt.corner in corners)
+    ]
+    return events

@@ -1,0 +1,1 @@
+"""What was agreed beforehand: units, durations, the competition's rules, prices, manifests. Pure."""

@@ -1,0 +1,1 @@
+"""What is so: folds of events into one state that the referee reads, and a catalogue that pages read. Pure."""

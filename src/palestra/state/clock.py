@@ -1,0 +1,73 @@
+"""Where the run stands in time: its stage, its pauses, and when what follows is due."""
+
+from __future__ import annotations
+
+import msgspec
+
+from palestra.events.base import Entry, Event
+from palestra.events.runs import (
+    EndAsked,
+    Paused,
+    Resumed,
+    RunOpened,
+    ServerStarted,
+    ServerStopped,
+    StageEntered,
+)
+from palestra.rules.units import Moment
+from palestra.state.arena import State
+
+KINDS: tuple[type[Event], ...] = (
+    RunOpened,
+    ServerStarted,
+    ServerStopped,
+    StageEntered,
+    Paused,
+    Resumed,
+    EndAsked,
+)
+
+
+def fold(state: State, entry: Entry) -> None:
+    """Take one event of the run into the time-keeping."""
+    clock = state.clock
+    match entry.event:
+        case RunOpened(start=start):
+            clock = msgspec.structs.replace(clock, start=start, entered=entry.at)
+        case ServerStarted(pid=pid):
+            clock = msgspec.structs.replace(clock, server=pid)
+        case ServerStopped():
+            clock = msgspec.structs.replace(clock, server=0)
+        case StageEntered(stage=stage):
+            clock = msgspec.structs.replace(clock, stage=stage, entered=entry.at)
+        case Paused(by=by):
+            clock = msgspec.structs.replace(clock, pauses=(*clock.pauses, (entry.at, None)), paused_by=by)
+        case Resumed():
+            closed = (clock.pauses[-1][0], entry.at)
+            clock = msgspec.structs.replace(clock, pauses=(*clock.pauses[:-1], closed), paused_by="")
+        case EndAsked():
+            clock = msgspec.structs.replace(clock, end_asked=True)
+    state.clock = clock
+
+
+def stage_end(state: State) -> Moment | None:
+    """When the current stage is over by the clock.
+
+    None when it has no end (results), or when the end can't be known: paused under the rule `extend`.
+    """
+    clock, stages = state.clock, state.rules.stages
+    if clock.stage == "announced":
+        return clock.start
+    if clock.stage == "results":
+        return None
+    since, length = {
+        "running": (clock.start, stages.running),
+        "closing": (clock.entered, stages.closing),
+        "judging": (clock.entered, stages.judging),
+    }[clock.stage]
+    if stages.pause == "absorb":
+        return Moment(since + length)
+    if clock.paused:
+        return None
+    paused = sum(end - max(begin, since) for begin, end in clock.pauses if end is not None and end > since)
+    return Moment(since + length + paused)
