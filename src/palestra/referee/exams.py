@@ -12,6 +12,8 @@ from palestra.referee.observations import ExamBroke, ExamGraded, QuestionsMade
 from palestra.state.arena import State
 from palestra.state.exams import BASE, EXAM
 
+SEED_ALARM = "exam_seed:run"
+
 
 def commitment(seed: str) -> str:
     """What the run opens with, so that the seed can't be chosen later: sha256 of its text, in hex."""
@@ -24,8 +26,10 @@ def started(state: State, seen: QuestionsMade) -> list[Event]:
     if state.clock.stage != "judging" or state.exams:
         return [ObservationIgnored("questions", "QuestionsMade")]
     if commitment(seen.seed) != state.opened.exam_seed_commitment:
+        if SEED_ALARM in state.alarms:
+            return [ObservationIgnored("questions", "QuestionsMade")]
         text = "the exam's seed isn't the one committed to when the run opened; no exam can count"
-        return [AlarmRaised("exam_seed:run", text)]
+        return [AlarmRaised(SEED_ALARM, text)]
     targets = [BASE, *(corner.current for corner in state.corners.values() if corner.current)]
     return [
         ExamStarted(f"x{number}", target, seen.seed, seen.questions, seen.n)

@@ -114,12 +114,13 @@ def next_due(state: State) -> Moment | None:
     """The next instant at which time alone changes something: a stage's end, or an agent's restart."""
     if state.opened is None:
         return None
-    moments = [end] if (end := stage_end(state)) is not None else []
+    end = stage_end(state)
+    moments = [end] if end is not None and stages.ends_by_time(state) else []
     if state.clock.stage == "running" and not state.clock.paused:
         busy = {session.corner for session in state.sessions.values()}
         moments += [
             corner.restart_at
             for corner in state.corners.values()
-            if corner.corner not in busy and sessions.restarts(corner) and corner.restart_at > state.at
+            if corner.corner not in busy and sessions.restarts(corner)
         ]
     return min(moments, default=None)

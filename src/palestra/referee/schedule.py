@@ -141,12 +141,11 @@ def _no_room(state: State, job: Job) -> Wait:
 
 def _held(state: State, jobs: tuple[str, ...]) -> str:
     """Holders with the latest instant at which each must be gone: its time limit."""
-    said = []
-    for attempt in state.attempts.values():
-        if attempt.job in jobs:
-            said.append(
-                f"{attempt.job} ({show_size(attempt.memory)}, at most {show_duration(attempt.limit)})"
-            )
+    said = (
+        f"{attempt.job} ({show_size(attempt.memory)}, at most {show_duration(attempt.limit)})"
+        for attempt in state.attempts.values()
+        if attempt.job in jobs
+    )
     return ", ".join(said) or "nobody"
 
 

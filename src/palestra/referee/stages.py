@@ -13,8 +13,10 @@ from palestra.referee.requests import EndRun, Pause, Resume
 from palestra.referee.spend import died
 from palestra.rules.errors import Refusal
 from palestra.rules.units import Moment
-from palestra.state.arena import State
+from palestra.state.arena import Job, State
 from palestra.state.clock import stage_end
+from palestra.state.exams import EXAM
+from palestra.state.nominations import VALIDATE
 from palestra.state.queue import HOUSE
 
 BY_SERVER = "server"
@@ -56,7 +58,7 @@ def server_up(state: State, seen: ServerUp, at: Moment) -> list[Event]:
 def server_down(state: State, seen: ServerDown, at: Moment) -> list[Event]:
     """`stop`: pause and have everything of ours stopped, to go on later. `gone`: the process leaves now."""
     if seen.how == "gone":
-        return [ServerStopped(seen.pid, seen.how)] if state.clock.server else []
+        return [ServerStopped(seen.pid, seen.how)] if state.clock.server == seen.pid else []
     events: list[Event] = []
     if not state.clock.paused and state.clock.stage != "results":
         events.append(Paused(BY_SERVER, "the server was stopped"))
@@ -80,21 +82,36 @@ def enter(state: State, at: Moment) -> list[Event]:
                 return [StageEntered("closing", "every entrant has finished")]
         case "closing":
             pending = any(nomination.state != "accepted" for nomination in state.nominations.values())
-            busy = bool(state.sessions) or any(job.corner != HOUSE for job in state.jobs.values())
+            busy = bool(state.sessions or state.calls) or any(
+                job.corner != HOUSE for job in state.jobs.values()
+            )
             if not busy and not pending:
                 return [StageEntered("judging", "nothing is left to copy or to check")]
         case "judging":
-            if state.exams and all(sitting.over for sitting in state.exams.values()):
+            if state.exams and not state.jobs and all(sitting.over for sitting in state.exams.values()):
                 return [StageEntered("results", "every exam is scored")]
             if late and not state.exams:
                 return [StageEntered("results", "the clock; no exam was started")]
     return []
 
 
+def ends_by_time(state: State) -> bool:
+    """Whether reaching the stage's end changes something; what waits for copies, calls or processes doesn't wait for a clock."""
+    match state.clock.stage:
+        case "announced":
+            return not state.clock.paused
+        case "closing":
+            return any(nomination.state != "accepted" for nomination in state.nominations.values())
+        case "judging":
+            return not state.exams or any(not sitting.over for sitting in state.exams.values())
+    return True
+
+
 def stop_leftovers(state: State) -> list[Event]:
     """Whatever still runs or waits for a corner that finished, or after the running stage, is ended by rule."""
     if state.clock.stage == "announced":
         return []
+    void = [job for job in state.jobs.values() if job.corner == HOUSE and not _wanted(state, job)]
     gone = None if state.clock.stage != "running" else {
         corner.corner for corner in state.corners.values() if corner.finished is not None
     }  # fmt: skip
@@ -103,7 +120,21 @@ def stop_leftovers(state: State) -> list[Event]:
         for job in state.jobs.values()
         if not job.attempt and job.corner != HOUSE and (gone is None or job.corner in gone)
     ]
+    events += [ended(job, "cancelled", "cancelled") for job in void if not job.attempt]
+    events += [
+        StopAsked(job.attempt, job.job, job.corner, "cancelled", "rule")
+        for job in void
+        if job.attempt and state.attempts[job.attempt].stopping == "none"
+    ]
     return events + _stop_all(state, "stage_end", "clock", gone)
+
+
+def _wanted(state: State, job: Job) -> bool:
+    """Whether anyone waits for what a house job finds out: its nomination or exam may be settled without it."""
+    if job.purpose.startswith(VALIDATE):
+        one = state.nominations.get(job.purpose.removeprefix(VALIDATE))
+        return one is not None and one.state == "validating"
+    return not state.exams[job.purpose.removeprefix(EXAM)].over
 
 
 def _stop_all(state: State, why: Cause, by: str, corners: set[str] | None) -> list[Event]:

@@ -82,6 +82,11 @@ def scoreboard(state: State, catalog: Catalog) -> Scoreboard:
     )
 
 
+def board_bytes(state: State, catalog: Catalog) -> bytes:
+    """The scoreboard as the file that is frozen: the same state always gives the same bytes."""
+    return msgspec.json.format(msgspec.json.encode(scoreboard(state, catalog)), indent=2) + b"\n"
+
+
 def _line(state: State, catalog: Catalog, corner: str, exams: dict[str, Sitting]) -> Line:
     seat = state.corners[corner]
     mine = [card for card in catalog.nominations.values() if card.corner == corner]

@@ -52,10 +52,13 @@ class Sheet:
         try:
             self.data: dict[str, Any] = tomllib.loads(text)
             self.lines = key_lines(text)
-        except RecursionError:
-            raise BadCompetition((Fault(file, 1, "the file", "", "nested too deep to be read"),)) from None
-        except ValueError as error:
+        except tomllib.TOMLDecodeError as error:
             raise BadCompetition((_syntax_fault(text, file, str(error)),)) from None
+        except (RecursionError, ValueError):  # brackets in brackets, or a number of thousands of digits
+            fault = Fault(
+                file, 1, "syntax", "", "not TOML: nested too deep, or a number too long, to be read"
+            )
+            raise BadCompetition((fault,)) from None
 
     def line(self, path: Path) -> int:
         """The line of a key; of one that isn't there, its table's."""

@@ -16,7 +16,7 @@ from palestra.rules.times import EPOCH
 from palestra.rules.units import Moment
 
 MOST_GPUS_AT_ONCE = 1_024
-_SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
+_SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}")
 _ENVIRONMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _URL = re.compile(r"https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?:/[^\s?#@]*)?")

@@ -14,7 +14,8 @@ from palestra.events.runs import (
     ServerStopped,
     StageEntered,
 )
-from palestra.rules.units import Moment
+from palestra.rules.times import ends_at
+from palestra.rules.units import Micros, Moment
 from palestra.state.arena import State
 
 KINDS: tuple[type[Event], ...] = (
@@ -53,7 +54,7 @@ def fold(state: State, entry: Entry) -> None:
 def stage_end(state: State) -> Moment | None:
     """When the current stage is over by the clock.
 
-    None when it has no end (results), or when the end can't be known: paused under the rule `extend`.
+    None when it has no end (results), or when the end can't be known: paused under the rule `extend`, before it was over.
     """
     clock, stages = state.clock, state.rules.stages
     if clock.stage == "announced":
@@ -65,9 +66,7 @@ def stage_end(state: State) -> Moment | None:
         "closing": (clock.entered, stages.closing),
         "judging": (clock.entered, stages.judging),
     }[clock.stage]
-    if stages.pause == "absorb":
-        return Moment(since + length)
-    if clock.paused:
-        return None
-    paused = sum(end - max(begin, since) for begin, end in clock.pauses if end is not None and end > since)
-    return Moment(since + length + paused)
+    over = [(begin, end) for begin, end in clock.pauses if end is not None]
+    end = ends_at(since, Micros(length), over, stages.pause, since)
+    open_pause = clock.pauses[-1][0] if clock.paused else end
+    return end if stages.pause == "absorb" or open_pause >= end else None

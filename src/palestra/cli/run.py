@@ -1,0 +1,120 @@
+"""`palestra run COMPETITION`: opens a run, or goes on with one; one process, until it is stopped or the results are in."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import sys
+from pathlib import Path
+
+from palestra.cli.check import objections
+from palestra.events.codec import Row, read_entry
+from palestra.report.board_text import board_text
+from palestra.report.scoreboard import scoreboard
+from palestra.report.ticker import sentence
+from palestra.rules.errors import BadInput, Broken
+from palestra.rules.units import show_t
+from palestra.runtime.folder import RunFolder
+from palestra.runtime.opening import Source, prepare, read_source
+from palestra.runtime.server import Server
+from palestra.web.wiring import open_doors
+
+SHORT = 3 * 3600 * 1_000_000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The verb's own options."""
+    parser.add_argument(
+        "competition", type=Path, nargs="?", help="its folder or TOML file; not needed to go on with a run"
+    )
+    parser.add_argument(
+        "--run",
+        dest="name",
+        default="",
+        help="the run's name below the runs folder (default: the competition's)",
+    )
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="where runs lie (default: runs)")
+    parser.add_argument("--until-end", action="store_true", help="leave when the results are in")
+    parser.add_argument("--quiet", action="store_true", help="don't print what happens")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prepare, then serve."""
+    source = read_source(options.competition) if options.competition else None
+    name = options.name or (source.rules.name if source else "")
+    if not name or "/" in name:
+        raise BadInput("--run", name, "a run's name without slashes; or give a competition to open a new run")
+    folder = RunFolder(options.runs / name)
+    if folder.exists:
+        source = None
+    elif source is None:
+        raise BadInput("--run", name, f"a run below {options.runs}; to open a new one give its competition")
+    else:
+        faults = objections(source, options.runs)
+        if faults:
+            raise Broken("this competition can't run yet:\n  " + "\n  ".join(faults), retry=False)
+        prepare(source, _say)
+    return asyncio.run(_serve(folder, source, options))
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+async def _serve(folder: RunFolder, source: Source | None, options: argparse.Namespace) -> int:
+    server = Server(folder)
+    if not options.quiet:
+        show = _Ticker(server)
+    await server.start(source, None if options.quiet else show)
+    doors = await open_doors(server)
+    _listen(server)
+    server.begin()
+    how = "stop"
+    try:
+        how = await server.serve(until_end=options.until_end)
+    finally:
+        await doors.close()
+    await server.stop(how)
+    view = server.desk.view()
+    print(board_text(scoreboard(view.state, view.catalog)))
+    if how != "end":
+        print(f"stopped; go on with: palestra run --run {folder.path.name}", file=sys.stderr)
+    return 0
+
+
+def _listen(server: Server) -> None:
+    """The first Ctrl-C or TERM stops in good order, a second one at once."""
+    loop = asyncio.get_running_loop()
+
+    def asked() -> None:
+        if server.stop_asked.done():
+            sys.stderr.write(
+                "palestra: leaving at once; agents and jobs go on, and the next run adopts them\n"
+            )
+            sys.stderr.flush()
+            import os
+
+            os._exit(130)
+        sys.stderr.write("palestra: stopping; agents and jobs get up to 30 s (again to leave at once)\n")
+        server.stop_asked.set_result("stop")
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, asked)
+
+
+class _Ticker:
+    """One line an event that people want to hear of."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def __call__(self, rows: tuple[Row, ...]) -> None:
+        for row in rows:
+            text = sentence(read_entry(row))
+            if text is not None:
+                state = self._server.desk.view().state
+                print(
+                    f"{show_t(row.at, state.clock.start, seconds=state.rules.stages.running < SHORT)}  {text}",
+                    flush=True,
+                )

@@ -1,0 +1,1 @@
+"""What an entrant holds in its hand: the `arena` command, from a shell in a corner to the arena's socket. Standard library only."""

@@ -1,0 +1,5 @@
+"""`python -m palestra.client` is `arena`."""
+
+from palestra.client.arena import entry
+
+entry()

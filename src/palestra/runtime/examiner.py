@@ -1,0 +1,86 @@
+"""The organiser's exam program as a child: seeds in, questions and scores out. It never runs where agents can reach it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from palestra.ports import Answer, Question, Score
+from palestra.rules.errors import Broken
+
+LONGEST = 300.0
+"""Seconds that making or scoring questions may take."""
+
+
+class _Message(msgspec.Struct, frozen=True):
+    role: str
+    content: str
+
+
+class _Line(msgspec.Struct, frozen=True):
+    id: str
+    messages: tuple[_Message, ...]
+    max_tokens: int
+
+
+class _Result(msgspec.Struct, frozen=True):
+    n: int
+    correct: int
+
+
+class ExamProgram:
+    """`exam.py questions|score --seed HEX --n N ARGS`, as JSON lines."""
+
+    def __init__(self, program: Path, args: Sequence[str]) -> None:
+        self._program = program
+        self._args = tuple(args)
+
+    def questions(self, seed: str, n: int) -> list[Question]:
+        """The n questions of a seed, always the same ones."""
+        lines = self._run("questions", seed, n, b"").splitlines()
+        found = [self._question(line) for line in lines if line.strip()]
+        if len(found) != n or len({question.id for question in found}) != n:
+            raise Broken(
+                f"{self._program.name} made {len(found)} questions where {n} different ones were asked for",
+                retry=False,
+            )
+        return found
+
+    def score(self, seed: str, n: int, answers: Sequence[Answer]) -> Score:
+        """Correct of n; a missing answer counts as wrong."""
+        lines = b"\n".join(msgspec.json.encode(answer) for answer in answers)
+        try:
+            result = msgspec.json.decode(self._run("score", seed, n, lines), type=_Result)
+        except msgspec.DecodeError as error:
+            raise Broken(f"{self._program.name} score printed no result: {error}", retry=False) from error
+        if result.n != n or not 0 <= result.correct <= n:
+            raise Broken(
+                f"{self._program.name} scored {result.correct} of {result.n}, asked was n = {n}", retry=False
+            )
+        return Score(result.correct, result.n)
+
+    def _question(self, line: bytes) -> Question:
+        try:
+            read = msgspec.json.decode(line, type=_Line)
+        except msgspec.DecodeError as error:
+            raise Broken(
+                f"{self._program.name} questions printed a line that is no question: {error}", retry=False
+            ) from error
+        return Question(read.id, tuple((one.role, one.content) for one in read.messages), read.max_tokens)
+
+    def _run(self, verb: str, seed: str, n: int, stdin: bytes) -> bytes:
+        argv = [sys.executable, str(self._program), verb, "--seed", seed, "--n", str(n), *self._args]
+        try:
+            done = subprocess.run(argv, input=stdin, capture_output=True, timeout=LONGEST, check=False)
+        except subprocess.TimeoutExpired:
+            raise Broken(f"{self._program.name} {verb} took longer than {LONGEST:.0f} s") from None
+        if done.returncode:
+            tail = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or ["no message"]
+            raise Broken(
+                f"{self._program.name} {verb} ended with exit code {done.returncode}: {tail[0]}", retry=False
+            )
+        return done.stdout

@@ -1,0 +1,356 @@
+"""The entrant's door: what `arena` and agents call over their corner's socket. Requests in, the desk's answers out."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, Protocol
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from palestra.events.jobs import JobSpec
+from palestra.events.nominations import AnswerSettings
+from palestra.ports import Executor
+from palestra.referee.requests import CancelJob, Finish, Nominate, SealCheckpoint, SubmitJob
+from palestra.rules.errors import BadInput, Refusal
+from palestra.rules.manifest import FILE_NAME, Manifest, artifact_digest, identity_bytes, read_manifest
+from palestra.rules.quantities import read_duration, read_size
+from palestra.rules.units import Bytes, show_dollars, show_duration, show_gpu_time, show_size
+from palestra.runtime.desk import Desk
+from palestra.state.accounts import API, GPU
+from palestra.state.catalog import JobCard
+from palestra.web import sheets
+from palestra.web.answers import granted, guarded, read_body, reply, request_key
+
+LONGEST_WAIT = 60.0
+"""Seconds that one long poll may take."""
+LONGEST_SCRIPT = 1 << 20
+LOG_TAIL = 16_384
+
+
+class Logs(Protocol):
+    """Where jobs' output is read; the executor is one."""
+
+    def log(self, attempt: str, stream: Literal["out", "err"], offset: int, limit: int) -> bytes: ...
+
+
+class JobForm(msgspec.Struct, forbid_unknown_fields=True):
+    """`arena submit`."""
+
+    argv: list[str]
+    time: object = None
+    gpus: int = 1
+    memory: object = None
+    name: str = ""
+    script: str | None = None
+    cwd: str = "."
+    outputs: list[str] = []
+
+
+class PathForm(msgspec.Struct, forbid_unknown_fields=True):
+    """`arena seal`."""
+
+    path: str
+
+
+class NominationForm(msgspec.Struct, forbid_unknown_fields=True):
+    """`arena nominate`."""
+
+    path: str
+    settings: AnswerSettings = AnswerSettings()
+    label: str = ""
+    note: str = ""
+
+
+class FinishForm(msgspec.Struct, forbid_unknown_fields=True):
+    """`arena finish`."""
+
+    note: str = ""
+    confirm: bool = False
+
+
+class Door:
+    """One corner's door. Its token is checked on every request; another corner's is useless here."""
+
+    def __init__(
+        self, corner: str, token: str, desk: Desk, executor: Executor, home: Path, terms: str
+    ) -> None:
+        self.corner = corner
+        self.desk = desk
+        self._token = token
+        self._logs: Logs = executor
+        self._home = home
+        self._terms = terms
+
+    def app(self, gateway: ASGIApp) -> ASGIApp:
+        """The arena's verbs, and the gateway to models beside them."""
+        routes = [
+            Route("/status", guarded(self.status)),
+            Route("/rules", guarded(self.rules)),
+            Route("/jobs", guarded(self.jobs), methods=["GET"]),
+            Route("/jobs", guarded(self.submit), methods=["POST"]),
+            Route("/jobs/{job}", guarded(self.job)),
+            Route("/jobs/{job}/log", guarded(self.log)),
+            Route("/jobs/{job}/cancel", guarded(self.cancel), methods=["POST"]),
+            Route("/seals", guarded(self.seal), methods=["POST"]),
+            Route("/nominations", guarded(self.nominations), methods=["GET"]),
+            Route("/nominations", guarded(self.nominate), methods=["POST"]),
+            Route("/nominations/{nomination}", guarded(self.nomination)),
+            Route("/finish", guarded(self.finish), methods=["POST"]),
+        ]
+        verbs = Starlette(routes=[Mount("/arena", routes=routes)])
+
+        async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] != "http":
+                return
+            if not self._admits(scope):
+                denied = reply(
+                    {
+                        "error": {
+                            "code": "unknown_token",
+                            "message": "this door opens to its corner's own token",
+                        }
+                    },
+                    401,
+                )
+                await denied(scope, receive, send)
+            elif scope["path"].startswith("/arena/"):
+                await verbs(scope, receive, send)
+            else:
+                scope["palestra.corner"] = self.corner
+                await gateway(scope, receive, send)
+
+        return serve
+
+    def _admits(self, scope: Scope) -> bool:
+        wanted = self._token.encode()
+        for name, value in scope["headers"]:
+            given = (
+                value.removeprefix(b"Bearer ")
+                if name == b"authorization"
+                else value
+                if name == b"x-api-key"
+                else None
+            )
+            if given is not None and hmac.compare_digest(given, wanted):
+                return True
+        return False
+
+    async def status(self, request: Request) -> Response:
+        return reply(sheets.status(self.desk.view(), self.corner))
+
+    async def rules(self, request: Request) -> Response:
+        return PlainTextResponse(sheets.rules_page(self.desk.view(), self._terms), media_type="text/markdown")
+
+    async def jobs(self, request: Request) -> Response:
+        view = self.desk.view()
+        mine = [card for card in view.catalog.jobs.values() if card.corner == self.corner]
+        return reply({"jobs": [sheets.job_sheet(view, card, await self._tail(card)) for card in mine]})
+
+    async def job(self, request: Request) -> Response:
+        card = self._card(request)
+        await self._wait(request, lambda: self._card(request).ended is not None)
+        card = self._card(request)
+        return reply(sheets.job_sheet(self.desk.view(), card, await self._tail(card)))
+
+    async def submit(self, request: Request) -> Response:
+        form = await read_body(request, JobForm)
+        spec = self._spec(form)
+        session = request.headers.get("palestra-session", "")[:32]
+        receipt = granted(await self.desk.ask(SubmitJob(self.corner, request_key(request), spec, session)))
+        view = self.desk.view()
+        ends = f"would end {sheets.t(view.state, view.at + spec.limit)} if it started now"
+        understood = {
+            "time": f"{show_duration(spec.limit)}, {ends}",
+            "memory": show_size(spec.memory),
+            "gpus": spec.gpus,
+        }
+        card = view.catalog.jobs[receipt.id]
+        sheet = sheets.job_sheet(view, card)
+        return reply(
+            {"job": receipt.id, "understood": understood, "state": sheet["state"], "wait": sheet["wait"]}, 201
+        )
+
+    def _spec(self, form: JobForm) -> JobSpec:
+        if not form.argv or not all(form.argv):
+            raise BadInput("argv", form.argv, "the command as a list of texts")
+        memory = self.desk.view().state.rules.jobs.memory_per_gpu * form.gpus
+        if form.memory is not None:
+            memory = read_size(form.memory, "memory")
+        if form.time is None:
+            raise BadInput("time", "", "a time limit with its unit, for example 90m; there is no default")
+        script = None
+        if form.script is not None:
+            if len(form.script.encode()) > LONGEST_SCRIPT:
+                raise BadInput(
+                    "script", f"{len(form.script)} characters", f"at most {show_size(LONGEST_SCRIPT)}"
+                )
+            script = self.desk.keep(form.script.encode())
+        for field, path in [("cwd", form.cwd), *(("outputs", path) for path in form.outputs)]:
+            self._inside(field, path)
+        return JobSpec(
+            name=(form.name or Path(form.argv[0]).name)[:80],
+            argv=tuple(form.argv),
+            script=script,
+            gpus=form.gpus,
+            memory=Bytes(memory),
+            limit=read_duration(form.time, "time"),
+            cwd=form.cwd,
+            outputs=tuple(form.outputs),
+        )
+
+    async def cancel(self, request: Request) -> Response:
+        card = self._card(request)
+        granted(await self.desk.ask(CancelJob(self.corner, request_key(request), card.job)))
+        return reply(
+            {"job": card.job, "state": sheets.job_sheet(self.desk.view(), self._card(request))["state"]}
+        )
+
+    async def log(self, request: Request) -> Response:
+        card = self._card(request)
+        query = request.query_params
+        stream: Literal["out", "err"] = "err" if query.get("stream") == "err" else "out"
+        offset, limit = (
+            self._number(query.get("offset", "0"), "offset"),
+            self._number(query.get("limit", "65536"), "limit"),
+        )
+        if not card.attempts:
+            raise Refusal(
+                "not_started", f"{card.job} has not started, so it has no output yet", subject=card.job
+            )
+        attempt = card.attempts[-1].attempt
+        data = await asyncio.to_thread(self._logs.log, attempt, stream, offset, max(0, min(limit, 1 << 20)))
+        following = {} if offset < 0 else {"palestra-next-offset": str(offset + len(data))}
+        return Response(data, media_type="application/octet-stream", headers=following)
+
+    async def seal(self, request: Request) -> Response:
+        form = await read_body(request, PathForm)
+        manifest, path = await self._manifest(form.path)
+        digest = artifact_digest(manifest)
+        asked = SealCheckpoint(
+            self.corner,
+            request_key(request),
+            digest,
+            path,
+            Bytes(manifest.size),
+            len(manifest.files),
+            manifest.facts.step,
+        )
+        receipt = granted(await self.desk.ask(asked))
+        return reply(
+            {
+                "checkpoint": receipt.id,
+                "artifact": digest,
+                "size": manifest.size,
+                "files": len(manifest.files),
+            },
+            201,
+        )
+
+    async def nominate(self, request: Request) -> Response:
+        form = await read_body(request, NominationForm)
+        manifest, path = await self._manifest(form.path)
+        self.desk.keep(identity_bytes(manifest))
+        asked = Nominate(
+            self.corner, request_key(request), artifact_digest(manifest), path, Bytes(manifest.size), form.settings,
+            form.label, form.note, manifest.facts.step,
+        )  # fmt: skip
+        receipt = granted(await self.desk.ask(asked))
+        view = self.desk.view()
+        return reply({"nomination": receipt.id, "state": view.catalog.nominations[receipt.id].state}, 201)
+
+    async def nominations(self, request: Request) -> Response:
+        view = self.desk.view()
+        mine = [card for card in view.catalog.nominations.values() if card.corner == self.corner]
+        return reply({"nominations": [sheets.nomination_sheet(view, card) for card in mine]})
+
+    async def nomination(self, request: Request) -> Response:
+        name = request.path_params["nomination"]
+
+        def find() -> sheets.Sheet:
+            view = self.desk.view()
+            card = view.catalog.nominations.get(name)
+            if card is None or card.corner != self.corner:
+                raise Refusal("no_such_nomination", f"you have no nomination {name!r}", subject=name)
+            return sheets.nomination_sheet(view, card)
+
+        await self._wait(request, lambda: find()["state"] in ("accepted", "rejected", "withdrawn"))
+        return reply(find())
+
+    async def finish(self, request: Request) -> Response:
+        form = await read_body(request, FinishForm)
+        key = request_key(request)
+        view = self.desk.view()
+        if not form.confirm and view.state.corners[self.corner].finished is None:
+            raise Refusal("confirm_finish", self._what_is_left())
+        granted(await self.desk.ask(Finish(self.corner, key, form.note)))
+        state = self.desk.view().state
+        return reply({"finished_t": sheets.t(state, state.corners[self.corner].finished)})
+
+    def _what_is_left(self) -> str:
+        """What finishing gives up, and what would be judged (S45)."""
+        view = self.desk.view()
+        state = view.state
+        seat = state.corners[self.corner]
+        api, gpu = state.accounts[self.corner, API].left, state.accounts[self.corner, GPU].left
+        pending = [
+            one.nomination
+            for one in state.nominations.values()
+            if one.corner == self.corner and one.state != "accepted"
+        ]
+        judged = f"{seat.current} is judged" if seat.current else "you have NO current nomination"
+        if pending:
+            judged += f" ({', '.join(pending)} still copied and checked after that)"
+        left = sheets.status(view, self.corner)["left"]
+        return f"finishing is final: {left or 'no time'}, {show_dollars(api)} and {show_gpu_time(gpu)} are left unused; {judged}"
+
+    def _card(self, request: Request) -> JobCard:
+        name = request.path_params["job"]
+        card = self.desk.view().catalog.jobs.get(name)
+        if card is None or card.corner != self.corner:
+            raise Refusal("no_such_job", f"you have no job {name!r}", subject=name)
+        return card
+
+    async def _tail(self, card: JobCard) -> bytes:
+        if not card.attempts or card.ended is not None:
+            return b""
+        return await asyncio.to_thread(self._logs.log, card.attempts[-1].attempt, "out", -LOG_TAIL, LOG_TAIL)
+
+    async def _wait(self, request: Request, done: Callable[[], bool]) -> None:
+        """Long poll: until `done()`, or for `?wait=` seconds."""
+        wait = request.query_params.get("wait")
+        if wait is not None:
+            await self.desk.until(done, min(LONGEST_WAIT, max(0, self._number(wait, "wait"))))
+
+    @staticmethod
+    def _number(text: str, field: str) -> int:
+        try:
+            return int(text)
+        except ValueError:
+            raise BadInput(field, text, "a whole number") from None
+
+    def _inside(self, field: str, path: str) -> Path:
+        """A path inside the home; nothing else may be named."""
+        target = (self._home / path).resolve()
+        if not target.is_relative_to(self._home.resolve()):
+            raise BadInput(field, path, "a path inside your home, without '..' or links that leave it")
+        return target
+
+    async def _manifest(self, path: str) -> tuple[Manifest, str]:
+        folder = self._inside("path", path)
+        file = folder / FILE_NAME
+        if not file.is_file() or file.is_symlink():
+            raise Refusal(
+                "not_sealed",
+                f"{path} has no {FILE_NAME}: seal it first with `arena seal {path}`",
+                subject=path,
+            )
+        data = await asyncio.to_thread(file.read_bytes)
+        return read_manifest(data), str(folder.relative_to(self._home.resolve()))

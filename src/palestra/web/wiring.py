@@ -1,0 +1,114 @@
+"""Opens a served run's doors: one a corner with verbs and gateway behind it, one for the organiser; closes them in order."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from palestra.gateway.app import Gateway, Route
+from palestra.gateway.scripted import ScriptedServer
+from palestra.gateway.transcript import Recorder
+from palestra.gateway.upstream import HttpUpstream
+from palestra.ports import StepRow
+from palestra.rules.competition import Upstream
+from palestra.rules.errors import BadInput
+from palestra.runtime.server import Server
+from palestra.web.doors import Doors
+from palestra.web.entrant import Door
+from palestra.web.organiser import organiser_app
+
+DRAIN = 5.0
+"""Seconds that open calls may take when the server stops."""
+
+
+class OpenDoors:
+    """All that is open to the outside."""
+
+    def __init__(self) -> None:
+        self.doors = Doors()
+        self.gateway: Gateway | None = None
+        self.upstream = HttpUpstream()
+        self.scripted: list[ScriptedServer] = []
+
+    async def close(self) -> None:
+        """Streams first: calls drain and are settled, then the sockets go."""
+        if self.gateway is not None:
+            await self.gateway.drain(DRAIN)
+        await self.doors.close()
+        await self.upstream.close()
+        for scripted in self.scripted:
+            await scripted.stop()
+
+
+async def open_doors(server: Server) -> OpenDoors:
+    """Sockets open last, when everything behind them works."""
+    made = OpenDoors()
+    routes = {one.name: await _route(server, made, one) for one in server.rules.upstreams}
+    made.gateway = Gateway(server.desk, server.rules.models, routes, made.upstream, _recorder(server))
+    server.desk.published.append(
+        lambda rows: made.gateway.wake() if made.gateway and _may_free(rows) else None
+    )
+    terms = (server.folder.competition / "terms.md").read_text()
+    for corner, token in server.tokens.items():
+        home = server.folder.homes / corner / "home"
+        door = Door(corner, token, server.desk, server.executor, home, terms)
+        await made.doors.open(server.folder.corner_socket(corner), door.app(made.gateway))
+    await made.doors.open(server.folder.control_socket, organiser_app(server))
+    return made
+
+
+def _may_free(rows: object) -> bool:
+    assert isinstance(rows, tuple)
+    return any(row.kind in ("Resumed", "ChargeCorrected") for row in rows)
+
+
+async def _route(server: Server, made: OpenDoors, rule: Upstream) -> Route:
+    """Where an upstream is, with its real key; a playbook's upstream is served here, on a socket of its own."""
+    if not rule.playbooks:
+        return Route(rule.url, read_key(rule, Path(server.folder.read().source).parent))
+    socket = server.folder.sockets() / f"scripted-{rule.name[:20]}.sock"
+    folder = server.folder.competition / "playbooks" / rule.name
+    socket.unlink(missing_ok=True)
+    scripted = ScriptedServer(folder)
+    made.scripted.append(scripted)
+    return Route(await scripted.start(unix=socket))
+
+
+def read_key(rule: Upstream, folder: Path) -> str:
+    """From the environment, or from a file that only its owner can read; never from the TOML."""
+    if rule.key_env:
+        key = os.environ.get(rule.key_env, "")
+        if not key:
+            raise BadInput(
+                f"upstreams.{rule.name}.key_env",
+                rule.key_env,
+                "the name of a variable that is set where palestra runs",
+            )
+        return key
+    if rule.key_file:
+        path = folder / rule.key_file
+        if path.stat().st_mode & 0o077:
+            raise BadInput(
+                f"upstreams.{rule.name}.key_file",
+                str(path),
+                f"a file only its owner can read: chmod 600 {path}",
+            )
+        return path.read_text().strip()
+    return ""
+
+
+def _recorder(server: Server) -> Recorder:
+    """Steps go on after the last one on the record, and messages that are there aren't numbered again."""
+    recorder = Recorder(server.desk, server.clock)
+    recorder.reload(_steps(server), lambda digest: server.writer.blob(digest).result())
+    return recorder
+
+
+def _steps(server: Server) -> list[StepRow]:
+    rows: list[StepRow] = []
+    for corner in server.tokens:
+        after = 0
+        while page := server.writer.steps(corner, after).result():
+            rows += page
+            after = page[-1].n
+    return rows
