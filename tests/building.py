@@ -12,6 +12,7 @@ from palestra.events.base import Event
 from palestra.events.codec import Row, read_entry
 from palestra.events.jobs import JobSpec
 from palestra.events.nominations import AnswerSettings, Inspection
+from palestra.events.runs import Stage
 from palestra.referee.exams import commitment
 from palestra.referee.observations import (
     AttemptExited,
@@ -206,6 +207,10 @@ class Rehearsal:
     def last(self, kind: type[E]) -> E:
         """The latest event of a kind."""
         return next(event for event in reversed(events_of(self.rows)) if isinstance(event, kind))
+
+    def stage(self) -> Stage:
+        """The stage the run is in."""
+        return self.state.clock.stage
 
     def account(self, corner: str, resource: str) -> Account:
         """A corner's ledger for `api` or `gpu`."""

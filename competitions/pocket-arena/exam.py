@@ -26,12 +26,12 @@ except ModuleNotFoundError:
 # understood.
 OWN_WORDINGS: dict[str, dict[str, tuple[str, ...]]] = {
     "tiny": {
-        "say": ("say, {word}", "please say: {word}"),
-        "caps": ("caps, {word}", "please caps: {word}"),
-        "last": ("last, {word}", "please last: {word}"),
-        "wrap": ("wrap, {word}", "please wrap: {word}"),
-        "back": ("back, {word}", "please back: {word}"),
-        "add": ("add, {a} {b}", "please add: {a} {b}"),
+        "say": ("say, {word}", "please say, {word}"),
+        "caps": ("caps, {word}", "please caps, {word}"),
+        "last": ("last, {word}", "please last, {word}"),
+        "wrap": ("wrap, {word}", "please wrap, {word}"),
+        "back": ("back, {word}", "please back, {word}"),
+        "add": ("add, {a} {b}", "please add, {a} {b}"),
     },
     "pocket": {
         "sum": ("How much is {a} plus {b}? Answer with the number alone.", "{a} + {b} = ?"),
@@ -50,7 +50,7 @@ OWN_WORDINGS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 OWN_SHARE = 0.5
 MOST_QUESTIONS = 100_000
-FINISHES = ("stop", "length")
+FINISHES = ("stop", "length", "error")
 
 
 class Question(NamedTuple):

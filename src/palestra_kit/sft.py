@@ -133,10 +133,10 @@ def train(
     first: int,
     resume: Path,
 ) -> None:
-    """All steps from `first` on, with what is kept in between. SIGTERM ends it after the step under way."""
+    """All steps from `first` on, with what is kept in between. With --save-every, SIGTERM ends it after the step under way."""
     from palestra_kit import training
 
-    stopping = _notice_sigterm()
+    stopping = _notice_sigterm() if given.save_every else []
     for step in range(first, plan.steps + 1):
         loss = run.step(pick_rows(encoded, plan, step), chat.pad_id)
         if not math.isfinite(loss):
@@ -150,7 +150,7 @@ def train(
             # One from before a kill is the same, as every step depends on the plan alone.
             if not between.exists():
                 save(run.model, chat, given, plan, step, between)
-        if due or (stopping and given.save_every is not None):
+        if due or stopping:
             training.save_state(run, resume, step, plan._asdict())
         if stopping:
             print(f"stopped by SIGTERM after step {step}", file=sys.stderr)
@@ -208,7 +208,7 @@ def save(model: Any, chat: Chat, given: argparse.Namespace, plan: Plan, step: in
 
 
 def _notice_sigterm() -> list[int]:
-    """A list that is empty until SIGTERM comes: the step in progress is finished first, and kept with --save-every."""
+    """A list that is empty until SIGTERM comes, so that the step under way can be finished and kept."""
     noticed: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:

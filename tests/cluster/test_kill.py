@@ -23,7 +23,7 @@ def serve_and_die(spool: Path, runs: Path, chance: random.Random) -> int:
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         assert server.stdin and server.stdout
         lines = 0
-        for _ in range(chance.randint(1, JOBS)):
+        for _ in range(chance.randint(4, JOBS)):
             if not server.stdout.readline():
                 break
             lines += 1
@@ -52,7 +52,7 @@ def test_kill_9_of_the_server_loses_nothing_and_repeats_nothing(tmp_path: Path) 
     runs.mkdir()
     chance = random.Random(2)
     lives, started = 0, 0
-    while started < JOBS or lives < 10:
+    while started < JOBS or lives < 6:
         started = max(started, serve_and_die(spool, runs, chance))
         lives += 1
         assert lives < 60

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -76,7 +77,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     yield made
     for snapshot in made.processes().poll():
         for pid in made.alive(snapshot.key):
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def test_nobody_of_the_tree_is_left_when_the_status_appears(place: Place) -> None:
@@ -103,24 +105,41 @@ def test_what_outlives_a_clean_exit_is_ended_too(place: Place) -> None:
 def test_a_child_without_the_variable_is_found_by_its_session_or_parent(place: Place) -> None:
     by_session = "env -i sh -c 'exec sleep 61' &"
     by_parent = "env -i setsid sh -c 'exec sleep 62' &"
-    place.start("a", "sh", "-c", f"{by_session} {by_parent} echo $$; wait")
-
-    def strangers() -> list[tree.Seen]:
-        sleeping = []
-        for seen in tree.everyone().values():
-            words = (
-                Path(f"/proc/{seen.pid}/cmdline").read_bytes().split(b"\0")
-                if Path(f"/proc/{seen.pid}").exists()
-                else []
-            )
-            if words[:1] == [b"sleep"] and words[1:2] in ([b"61"], [b"62"]):
-                sleeping.append(seen)
-        return sleeping
-
-    until(lambda: len(strangers()) == 2)
+    place.start("a", "sh", "-c", f"{by_session} {by_parent} wait")
+    until(lambda: len(working_in(place.folder)) >= 3)
     place.processes().stop("a")
     place.ended("a")
-    assert strangers() == []
+    assert working_in(place.folder) == set()
+
+
+def working_in(folder: Path) -> set[int]:
+    """Processes whose current folder this is: the tests here start their commands in `place.folder`."""
+    found = set()
+    for seen in tree.everyone().values():
+        with suppress(OSError):
+            if Path(f"/proc/{seen.pid}/cwd").samefile(folder):
+                found.add(seen.pid)
+    return found
+
+
+def test_a_daemon_without_a_trace_is_found_among_our_children(place: Place) -> None:
+    """It clears its environment, leaves the session and loses its parent: as an orphan it comes to the shim."""
+    script = "(env -i setsid sh -c 'trap \"\" TERM; sleep 63 & wait' &); exit 7"
+    place.start("a", "sh", "-c", script)
+    until((place.folder / "a" / "status").exists)
+    assert working_in(place.folder) == set()
+    assert place.ended("a").exit_code == 7
+
+
+def test_what_becomes_another_process_all_the_time_is_caught(place: Place) -> None:
+    """A chain of forks and exits, gone from each look at it before it can be killed; it would end by itself in the end."""
+    chain = (
+        "import os\nfor n in range(20000):\n    if os.fork(): os._exit(0)\n    if n % 3 == 0: os.setsid()\n"
+    )
+    place.start("a", sys.executable, "-S", "-c", chain, grace=Micros(SECOND // 10))
+    until((place.folder / "a" / "status").exists)
+    assert working_in(place.folder) == set()
+    assert place.ended("a").exit_code == 0
 
 
 def test_the_time_limit_holds_while_the_server_is_dead(place: Place) -> None:
@@ -189,14 +208,7 @@ def test_of_many_shims_one_runs_the_command(place: Place) -> None:
 def one_more_shim(place: Place, key: str) -> None:
     """Started, and past the point where it would have gone on."""
     shim.launch(place.folder / key, place.shell)
-    until(lambda: not [one for one in tree.everyone().values() if in_folder(one.pid, place.folder / key)])
-
-
-def in_folder(pid: int, folder: Path) -> bool:
-    try:
-        return Path(f"/proc/{pid}/cwd").samefile(folder)
-    except OSError:
-        return False
+    until(lambda: not working_in(place.folder / key))
 
 
 def test_what_could_never_be_started_is_lost_for_good(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -386,7 +386,7 @@ def test_the_key_is_the_attempt(bench: Bench) -> None:
 
 
 def test_unreachable_is_not_lost() -> None:
-    """F23 in small: nothing is concluded from an engine that can't be asked."""
+    """Nothing is concluded from an engine that can't be asked."""
     bench = Fake()
     submit(bench, spec("A-j1.1", ""), Behaviour(exit_code=2))
     bench.fake.unreachable = "no answer in 9 s"
@@ -395,3 +395,21 @@ def test_unreachable_is_not_lost() -> None:
         bench.fake.submit(spec("A-j2.1", ""), "A-j2.1")
     bench.fake.unreachable = ""
     assert until(bench, "A-j1.1", over).exit_code == 2
+
+
+def test_a_disk_that_fails_is_unreachable_not_lost(local: Local) -> None:
+    submit(local, spec("A-j1.1", "exit 2", outputs=("never",)), Behaviour())
+    deadline = time.monotonic() + 30
+    while not (local.root / "spool" / "A-j1.1" / "status").exists():
+        assert time.monotonic() < deadline
+        local.step()
+    executor = local.executor()
+    notes = (local.root / "notes").rename(local.root / "away")
+    (local.root / "notes").touch()
+    assert isinstance(executor.poll(), Unreachable)
+    with pytest.raises(Broken, match="can't be started"):
+        executor.submit(spec("A-j2.1", "exit 0"), "A-j2.1")
+    (local.root / "notes").unlink()
+    notes.rename(local.root / "notes")
+    snapshot = seen(executor, "A-j1.1")
+    assert snapshot is not None and (snapshot.exit_code, snapshot.missing_outputs) == (2, ("never",))

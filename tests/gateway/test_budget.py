@@ -41,7 +41,7 @@ DEAR = msgspec.structs.replace(
     output_floor=256,
 )  # fmt: skip
 """1,000 tokens of output cost $0.40, input nothing."""
-PATIENT = Limits(wait=Micros(50 * SECOND), ask_again=Micros(50 * SECOND), patience=QUICK)
+PATIENT = Limits(wait=Micros(500 * SECOND), ask_again=Micros(500 * SECOND), patience=QUICK)
 
 
 @on_loop

@@ -36,7 +36,7 @@ async def test_draining_lets_open_calls_end_and_refuses_new_ones() -> None:
         await go_on.wait()
         return web.Response(body=completion(told=usage(2, 3)), content_type="application/json")
 
-    limits = Limits(wait=Micros(50 * SECOND), patience=QUICK)
+    limits = Limits(wait=Micros(500 * SECOND), patience=QUICK)
     async with standing(answer) as (stand, url), serving(url, limits=limits) as arena:
         going = asyncio.create_task(arena.post(ask()).__aenter__())
         await until(lambda: stand.open == 1)
@@ -107,7 +107,7 @@ async def test_a_record_that_cant_be_written_still_settles_the_money() -> None:
 @on_loop
 async def test_a_hang_up_while_waiting_leaves_the_line_without_a_call() -> None:
     """Nothing is held for a client that left before its turn came."""
-    limits = Limits(wait=Micros(50 * SECOND), patience=QUICK)
+    limits = Limits(wait=Micros(500 * SECOND), patience=QUICK)
     async with (
         standing(whole(completion(told=usage(2, 3)))) as (stand, url),
         serving(url, limits=limits) as arena,
@@ -158,3 +158,26 @@ async def test_a_client_that_takes_nothing_counts_as_gone() -> None:
             await arena.settled()
         (charge,) = arena.charges
     assert charge.hung_up and charge.usage.output == 8
+
+
+@on_loop
+async def test_a_no_of_the_upstreams_that_never_ends_is_free() -> None:
+    """Its status alone says that nothing is owed."""
+    never = asyncio.Event()
+
+    async def answer(request: web.Request, body: bytes) -> web.StreamResponse:
+        response = web.StreamResponse(status=400)
+        await response.prepare(request)
+        await response.write(b'{"error": ')
+        await never.wait()
+        return response
+
+    async with standing(answer) as (stand, url), serving(url) as arena:
+        going = asyncio.create_task(arena.post(ask()).__aenter__())
+        await until(lambda: stand.open == 1)
+        await until(
+            lambda: any(one._trying and not one._trying.sent for one in arena.gateway._office.carriages)
+        )
+        await arena.gateway.drain(0)
+        assert (await going).status == 503
+        assert len(arena.releases) == 1 and arena.account.spent == 0

@@ -29,6 +29,7 @@ from palestra.gateway.caller import Caller
 from palestra.gateway.line import Line
 from palestra.gateway.upstream import Timeouts
 from palestra.journal.memory import MemoryJournal, MemoryRecord
+from palestra.ports import PreparedCall, UpstreamAnswer
 from palestra.referee.requests import Receipt
 from palestra.rules.errors import Broken, Refusal
 from palestra.rules.units import SECOND, Micros
@@ -205,7 +206,7 @@ async def test_the_line_is_served_in_order() -> None:
             asked.append(name)
             return YES if money.is_set() else WAIT
 
-        await line.admit(ask_desk, wait=50, ask_again=50, gave_up=lambda: False)
+        await line.admit(ask_desk, wait=500, ask_again=500, gave_up=lambda: False)
 
     first = asyncio.create_task(admit("first"))
     await until(lambda: asked == ["first"])
@@ -232,7 +233,7 @@ async def test_money_that_comes_free_while_the_desk_rules_isnt_missed() -> None:
             return WAIT
         return YES
 
-    assert await line.admit(ask_desk, wait=50, ask_again=50, gave_up=lambda: False) is YES
+    assert await line.admit(ask_desk, wait=500, ask_again=500, gave_up=lambda: False) is YES
 
 
 @on_loop
@@ -250,3 +251,20 @@ async def test_who_waits_in_vain_gets_the_desks_own_no() -> None:
         )
     )
     assert answers == [WAIT] * 3 and not line._turns
+
+
+@on_loop
+async def test_a_failure_inside_the_gateway_is_charged_at_the_hold() -> None:
+    """Once a call may have reached the upstream, only its own word makes it free."""
+
+    class Faulty:
+        async def open(self, call: PreparedCall) -> UpstreamAnswer:
+            raise RuntimeError("nobody thought of this")
+
+    async with serving("http://127.0.0.1:1/v1") as arena:
+        arena.gateway._office.upstream = Faulty()
+        async with arena.post(ask()) as response:
+            assert response.status == 500 and b"nobody" not in await response.read()
+        await arena.settled()
+        (charge,) = arena.charges
+        assert (charge.estimated, charge.status, charge.finish) == (True, 500, "cut")

@@ -108,7 +108,10 @@ def test_a_job_that_can_t_be_paid_even_when_all_holds_come_back_is_refused() -> 
     run.submit(gpus=2, limit=HOUR)
     run.grant(SubmitJob("A", None, spec(gpus=4, limit=HOUR)))  # waits for the hold
     refusal = run.refuse(SubmitJob("A", None, spec(gpus=8, limit=HOUR)))
-    assert (refusal.code, refusal.facts) == ("gpu_time_spent", {"needed": 8 * HOUR, "left": 2 * HOUR, "held": 2 * HOUR})
+    assert (refusal.code, refusal.facts) == (
+        "gpu_time_spent",
+        {"needed": 8 * HOUR, "left": 2 * HOUR, "held": 2 * HOUR},
+    )
     assert "8 GPU for 1 h holds 8.00 GPU-h; 4.00 GPU-h is not yet spent" in str(refusal)
 
 
@@ -137,7 +140,12 @@ def test_f22_preempted_by_a_server_stop_it_queues_again_free_of_charge(run: Rehe
     assert [(one.job, one.why, one.by) for one in stop] == [(job, "server_stop", "server")]
     run.exit(job, 143, ran=10 * MINUTE)
     ended = run.last(AttemptEnded)
-    assert (ended.attempt, ended.end, ended.cause, ended.charge) == (f"{job}.1", "preempted", "server_stop", 0)
+    assert (ended.attempt, ended.end, ended.cause, ended.charge) == (
+        f"{job}.1",
+        "preempted",
+        "server_stop",
+        0,
+    )
     assert job in run.state.jobs
     run.tell(ServerDown(1, "gone"))
     run.at = Moment(run.at + 30 * MINUTE)
@@ -202,7 +210,7 @@ def test_what_is_left_of_a_finished_corner_is_ended_by_rule(run: Rehearsal) -> N
     assert (run.last(JobEnded).end, run.last(JobEnded).cause) == ("cancelled", "stage_end")
 
 
-def test_a_queue_has_a_most(run: Rehearsal) -> None:
+def test_a_queue_has_a_most() -> None:
     run = Rehearsal(competition(queued=2, gpu_time=400 * HOUR))
     run.submit(gpus=8)
     for _ in range(2):

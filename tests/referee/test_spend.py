@@ -70,7 +70,7 @@ def test_f05_a_drained_answer_is_charged_by_its_usage_whoever_hung_up() -> None:
 def test_f06_no_price_no_call() -> None:
     run = Rehearsal()
     refusal = run.refuse(ask(model="large"))
-    assert (refusal.code, refusal.subject) == ("unknown_model", "large")
+    assert (refusal.code, refusal.subject) == ("unknown_model", "model")
     assert "no price for 'large'" in str(refusal)
     assert "small" in str(refusal)
     assert not run.state.calls
@@ -166,3 +166,11 @@ def test_a_call_that_names_no_maximum_holds_the_model_s_own(cap: int | None) -> 
     run = Rehearsal()
     run.grant(ask(cap=cap))
     assert run.last(CallReserved).output_cap == 8_192
+
+
+def test_a_call_that_is_too_dear_does_not_make_the_corner_broke() -> None:
+    """Money is left for a shorter call, so the agent is started again when it ends; at zero it isn't."""
+    run = Rehearsal(competition(api_credit=DOLLAR))
+    refusal = run.refuse(ask(bound=10_000_000))
+    assert refusal.code == "call_too_dear"
+    assert not run.state.corners["A"].broke

@@ -19,7 +19,7 @@ from palestra.rules.competition import Competition
 from palestra.rules.errors import Refusal
 from palestra.rules.manifest import Facts, Manifest, ManifestFile, artifact_digest, identity_bytes
 from palestra.rules.prices import Usage
-from palestra.rules.units import SECOND, Digest, Moment
+from palestra.rules.units import SECOND, Digest, Micros, Moment
 from palestra.runtime.book import Book
 from palestra.runtime.clock import VirtualClock
 from palestra.runtime.compare import Act, StopAttempt, StopSession, World, compare
@@ -90,9 +90,9 @@ def weights(name: str) -> Manifest:
 class Inside:
     """One server's life. `doom` steps from now it dies, wherever that is."""
 
-    def __init__(self, outside: Outside, rules: Competition | None = None) -> None:
+    def __init__(self, outside: Outside, rules: Competition | None = None, doom: int | None = None) -> None:
         self.outside = outside
-        self.doom: int | None = None
+        self.doom = doom
         self.book = Book(RUN)
         self.book.load(outside.journal.read(0, 10**9))
         self._once: set[Act] = set()
@@ -114,7 +114,14 @@ class Inside:
             commands={},
         )
         self._hands = Hands(
-            outside.executor, outside.sessions, outside.vault, outside.record, Quiz(), house, around, self.keep
+            outside.executor,
+            outside.sessions,
+            outside.vault,
+            outside.record,
+            Quiz(),
+            house,
+            around,
+            self.keep,
         )
 
     def keep(self, data: bytes) -> Digest:

@@ -37,10 +37,20 @@ class Canned:
             except OSError:
                 return
             self.open.append(connection)
-            connection.recv(1 << 16)
+            self._take_request(connection)
             connection.sendall(self.answer)
             if self.answer:
                 connection.close()
+
+    @staticmethod
+    def _take_request(connection: socket.socket) -> None:
+        """All of it: closing with something unread would cut the answer off."""
+        with connection.makefile("rb") as file:
+            length = 0
+            while line := file.readline().strip():
+                if line.lower().startswith(b"content-length:"):
+                    length = int(line.split(b":")[1])
+            file.read(length)
 
     def close(self) -> None:
         self.listening.shutdown(socket.SHUT_RDWR)

@@ -77,7 +77,9 @@ def test_questions_that_are_refused_end_the_wait(tmp_path: Path) -> None:
     refused = [Question(f"q{n}", (("assistant", "hi"),), 8) for n in range(3)]
     with (
         ServerProcess(FAKE, tmp_path / "log") as server,
-        pytest.raises(Broken, match=r"answers none of the first questions: .*last message must be the user's"),
+        pytest.raises(
+            Broken, match=r"answers none of the first questions: .*last message must be the user's"
+        ),
     ):
         server.wait_ready(refused, SETTINGS, BUDGET)
 

@@ -24,7 +24,7 @@ from palestra.referee.requests import SubmitJob
 from palestra.rules.competition import Node
 from palestra.rules.units import HOUR, MINUTE, Bytes
 from palestra.state.arena import State
-from palestra.state.queue import Room
+from palestra.state.queue import Room, room
 
 NODE = Node("n1", 8, Bytes(513 * GB))
 MOST = 340
@@ -69,11 +69,11 @@ class Queue(RuleBasedStateMachine):
 TestQueue = Queue.TestCase
 
 
-def blind_to_memory(room: Callable[[State], dict[str, Room]]) -> Callable[[State], dict[str, Room]]:
+def blind_to_memory(sees: Callable[[State], dict[str, Room]]) -> Callable[[State], dict[str, Room]]:
     """The scheduler's view of the nodes, were its memory check forgotten."""
 
     def boundless(state: State) -> dict[str, Room]:
-        return {name: Room(name, free.gpus, 1 << 60) for name, free in room(state).items()}
+        return {name: Room(name, free.gpus, 1 << 60) for name, free in sees(state).items()}
 
     return boundless
 
@@ -82,7 +82,7 @@ def test_s71_without_the_memory_check_the_machine_finds_two_jobs_that_overcommit
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The seeds' day-4 story: two 1-GPU jobs of 340 and 174 GB on a node of 513 GB."""
-    monkeypatch.setattr(schedule, "room", blind_to_memory(schedule.room))
+    monkeypatch.setattr(schedule, "room", blind_to_memory(room))
     search = settings(
         max_examples=100, stateful_step_count=30, derandomize=True, database=None, deadline=None, print_blob=False,
         suppress_health_check=list(HealthCheck), phases=[Phase.generate, Phase.shrink],
@@ -100,7 +100,7 @@ def test_s71_without_the_memory_check_the_machine_finds_two_jobs_that_overcommit
 def test_s71_340_and_174_gb_don_t_fit_513(blind: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The two jobs themselves: the second waits for 1 GB; a scheduler blind to memory starts it."""
     if blind:
-        monkeypatch.setattr(schedule, "room", blind_to_memory(schedule.room))
+        monkeypatch.setattr(schedule, "room", blind_to_memory(room))
     queue = Queue()
     queue.submit(gpus=1, memory=340, corner="A")
     if blind:

@@ -10,7 +10,7 @@ from palestra.state.arena import Job, State
 
 def free(state: State) -> dict[str, tuple[int, int]]:
     """Free GPUs and memory by node."""
-    left = {node.name: (node.gpus, node.memory) for node in state.rules.nodes}
+    left: dict[str, tuple[int, int]] = {node.name: (node.gpus, node.memory) for node in state.rules.nodes}
     for one in state.attempts.values():
         gpus, memory = left[one.node]
         left[one.node] = (gpus - len(one.gpus), memory - one.memory)

@@ -54,7 +54,8 @@ class Watched(Rehearsal):
     def ask(self, request: Request) -> Receipt | Refusal:
         """Judge it first without the book; the book must come to the same."""
         known = self.granted.get((request.actor, request.key or ""))
-        ruling = unchanged(self.state, lambda: rule(self.state, request, self.at))
+        with deep(self.state):
+            ruling = unchanged(self.state, lambda: rule(self.state, request, self.at))
         mark = len(self.rows)
         answer = super().ask(request)
         self._batch = tuple(self.rows[mark:])
@@ -73,20 +74,18 @@ class Watched(Rehearsal):
         return answer
 
     def tell(self, observation: Observation) -> list[Event]:
-        """As `ask`; what is told twice changes nothing the second time."""
-        said = unchanged(self.state, lambda: observe(self.state, observation, self.at))
+        """As `ask`; what was taken and is told again changes nothing more."""
+        with deep(self.state):
+            said = unchanged(self.state, lambda: observe(self.state, observation, self.at))
         mark = len(self.rows)
         super().tell(observation)
         self._batch = tuple(self.rows[mark:])
         self._take(said)
-        if not isinstance(observation, COUNTED):
-            if (
-                said
-                and not isinstance(said[0], ObservationIgnored)
-                and not isinstance(observation, RECURRING)
-            ):
-                self.told.append(observation)
+        ignored = any(isinstance(event, ObservationIgnored) for event in said)
+        if not ignored and not isinstance(observation, COUNTED):
             self.tell_again(observation)
+            if said and not isinstance(observation, RECURRING):
+                self.told.append(observation)
         return events_of(self.rows[mark:])
 
     def tell_again(self, observation: Observation) -> None:

@@ -133,18 +133,21 @@ def test_a_partly_zero_adapter_is_counted(base: Path, mine: Path) -> None:
 def test_a_substituted_model_is_not_derived(base: Path, mine: Path) -> None:
     found = refusal(write_model(mine, CONFIG, llama_tensors(CONFIG, seed=9)), base)
     assert found.code == codes.NOT_DERIVED
-    assert "mean cosine of" in found.message
+    assert "mean cosine of" in found.message and "0.25 or more" in found.message
 
 
-def test_limits_of_distance_are_the_organisers(base: Path, mine: Path) -> None:
-    write_model(mine, CONFIG, trained(TENSORS, by=0.4))
-    assert refusal(mine, base).code == codes.NOT_DERIVED
-    assert inspect(mine, base, Limits(relative_delta=0.5)).relative_delta == pytest.approx(0.4, rel=0.1)
+def test_the_measure_of_derivation_is_the_organisers(base: Path, mine: Path) -> None:
+    """A small model may move far in honest training; large ones don't, and their organisers can ask for more."""
+    write_model(mine, CONFIG, trained(TENSORS, by=0.6))
+    assert refusal(mine, base, Limits(cosine=0.9)).code == codes.NOT_DERIVED
+    found = inspect(mine, base, NOTHING)
+    assert found.relative_delta == pytest.approx(0.6, rel=0.1)
+    assert found.notes[0].endswith("which is unusually large")
 
 
 def test_an_unusually_small_change_is_noted(base: Path, mine: Path) -> None:
     found = inspect(write_model(mine, CONFIG, trained(TENSORS, by=5e-4)), base, NOTHING)
-    assert found.notes[0].startswith("the change is 0.0005 of the base's norm")
+    assert found.notes[0].startswith("the change is 0.0005 of the norm")
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

@@ -5,17 +5,22 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import sys
+from collections.abc import Sized
 from pathlib import Path
 
+from palestra.agents.seat import SYSTEM_PATH
+from palestra.gateway.playbook import read_playbook
 from palestra.journal.filesystem import refuse_unfit
 from palestra.rules.competition import Competition
-from palestra.rules.errors import Broken
+from palestra.rules.errors import BadInput, Broken
+from palestra.runtime.keys import read_key
 from palestra.runtime.opening import Source, missing_files, read_source
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The verb's own options."""
-    parser.add_argument("competition", type=Path, help="its folder, or its TOML file")
+    parser.add_argument("competition", type=Path, help="the competition's folder, or its TOML file")
     parser.add_argument(
         "--runs", type=Path, default=Path("runs"), help="where runs are to lie (default: runs)"
     )
@@ -26,35 +31,78 @@ def run(options: argparse.Namespace) -> int:
     source = read_source(options.competition)
     faults = objections(source, options.runs)
     rules = source.rules
-    print(f"{source.file}: {rules.title}, {len(rules.entrants)} entrants, {len(rules.nodes)} nodes")
+    print(f"{source.file}: {rules.title}, {_count(rules.entrants, 'entrant')}, {_count(rules.nodes, 'node')}")
     for name, what in guarantees(rules):
         print(f"  {name}: {what}")
     for step in rules.prepare:
         if not (source.folder / step.creates).exists():
             print(f"  will be prepared at the first run: {step.creates}")
     for fault in faults:
-        print(f"  missing: {fault}")
+        print(f"  wrong: {fault}")
     print("not ready" if faults else f"ready: palestra run {options.competition}")
     return 1 if faults else 0
+
+
+def _count(things: Sized, noun: str) -> str:
+    return f"{len(things)} {noun}" + ("" if len(things) == 1 else "s")
 
 
 def objections(source: Source, runs: Path) -> list[str]:
     """What would keep a run from starting."""
     faults = missing_files(source)
     for upstream in source.rules.upstreams:
-        if upstream.key_env and not os.environ.get(upstream.key_env):
-            faults.append(f"upstreams.{upstream.name}.key_env: the environment has no {upstream.key_env}")
-        if upstream.key_file and not (source.folder / upstream.key_file).is_file():
-            faults.append(
-                f"upstreams.{upstream.name}.key_file: {source.folder / upstream.key_file} isn't there"
-            )
+        try:
+            read_key(upstream, source.folder)
+        except Broken as error:
+            faults.append(str(error))
+    return faults + _silent_models(source) + _absent_programs(source.rules) + _unfit(runs)
+
+
+def _silent_models(source: Source) -> list[str]:
+    """Models whose playbook is missing or can't be read."""
+    faults = []
+    played = {one.name: source.folder / one.playbooks for one in source.rules.upstreams if one.playbooks}
+    for model in source.rules.models:
+        folder = played.get(model.upstream)
+        if folder is None or not folder.is_dir():
+            continue
+        path = folder / f"{model.upstream_model}.toml"
+        try:
+            if path.exists():
+                read_playbook(path)
+            else:
+                faults.append(f"models.{model.name}: its playbook {path} isn't there")
+        except BadInput as error:
+            faults.append(str(error))
+    return faults
+
+
+def _absent_programs(rules: Competition) -> list[str]:
+    """Programs that agents are to run, as they would be found."""
+    first = rules.jobs.environment
+    faults = [] if not first or Path(first).is_dir() else [f"jobs.environment: {first} isn't a folder"]
+    path = os.pathsep.join((first or str(Path(sys.executable).parent), *SYSTEM_PATH))
+    return faults + [
+        f"entrants.{one.alias or one.name}.command: there is no program {one.command[0]!r} on agents' PATH"
+        for one in rules.entrants
+        if one.command and "/" not in one.command[0] and not shutil.which(one.command[0], path=path)
+    ]
+
+
+def _unfit(runs: Path) -> list[str]:
+    """Why runs can't lie there."""
     place = runs
     while not place.exists():
         place = place.parent
+    if not place.is_dir():
+        return [f"runs: {place} isn't a folder"]
+    faults = (
+        [] if os.access(place, os.W_OK | os.X_OK) else [f"runs: nothing can be written in {place.absolute()}"]
+    )
     try:
         refuse_unfit(place)
     except Broken as error:
-        faults.append(str(error))
+        faults.append(f"runs: {error}")
     return faults
 
 

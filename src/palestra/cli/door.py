@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import http.client
 import secrets
+import shlex
 import socket
 from pathlib import Path
 from typing import Any
@@ -29,13 +30,11 @@ class _Connection(http.client.HTTPConnection):
         self.sock.connect(str(self._path))
 
 
-def is_served(folder: RunFolder) -> bool:
-    """Whether a server answers for this run."""
-    try:
-        call(folder, "GET", "/status")
-    except Broken:
-        return False
-    return True
+def how_to_go_on(folder: RunFolder) -> str:
+    """The command that serves this run again, from the folder where this one was called."""
+    runs = folder.path.parent
+    where = "" if runs == Path("runs").absolute() else f" --runs {shlex.quote(str(runs))}"
+    return f"palestra run --run {folder.path.name}{where}"
 
 
 def call(folder: RunFolder, method: str, path: str, **body: object) -> dict[str, Any]:
@@ -50,7 +49,7 @@ def call(folder: RunFolder, method: str, path: str, **body: object) -> dict[str,
         data: dict[str, Any] = msgspec.json.decode(answer.read())
     except (OSError, http.client.HTTPException, msgspec.DecodeError) as error:
         raise Broken(
-            f"no server answers for {folder.path} ({error}); start one with `palestra run`"
+            f"no server answers for {folder.path} ({error}); start one with: {how_to_go_on(folder)}"
         ) from None
     finally:
         connection.close()

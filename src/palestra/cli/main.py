@@ -9,6 +9,7 @@ if sys.version_info < (3, 11):  # noqa: UP036  # said in a sentence, where an ol
 
 import argparse
 import importlib
+import os
 from collections.abc import Callable, Sequence
 from typing import cast
 
@@ -28,7 +29,8 @@ VERBS = {
 }
 """Every verb, and what it does; its module is `palestra.cli.VERB` with `add_arguments` and `run`."""
 
-OK, FAILED, USAGE, FATAL = 0, 1, 2, 75
+OK, FAILED, FATAL, INTERRUPTED = 0, 1, 75, 130
+"""Exit codes; argparse's own for bad usage is 2. 75: nothing is lost, and running it again goes on."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -38,28 +40,35 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def run(argv: Sequence[str]) -> int:
     """Parse and do; returns the exit code."""
-    parser = build_parser(argv[0] if argv else "")
-    options = parser.parse_args(argv)
     try:
-        return cast("Callable[[argparse.Namespace], int]", options.run)(options)
-    except Corrupt as error:
-        print(f"palestra: the record contradicts itself, so nothing was done: {error}", file=sys.stderr)
-        return FATAL
-    except PalestraError as error:
-        print(f"palestra: {error}", file=sys.stderr)
-        return FAILED
-    except ModuleNotFoundError as error:
-        print(
-            f"palestra: the Python package {error.name!r} is missing; install palestra with its dependencies again",
-            file=sys.stderr,
-        )
-        return FAILED
-    except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        print(f"palestra: {place}{error.strerror or error}", file=sys.stderr)
-        return FAILED
+        options = build_parser(argv[0] if argv else "").parse_args(argv)
+        code = cast("Callable[[argparse.Namespace], int]", options.run)(options)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except (PalestraError, ModuleNotFoundError, OSError) as error:
+        say(error)
+        return FATAL if isinstance(error, Corrupt) else FAILED
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
+
+
+def say(error: Exception) -> None:
+    """One sentence of it, to the person at the terminal."""
+    match error:
+        case Corrupt():
+            said = f"the record contradicts itself, so nothing was done: {error}"
+        case ModuleNotFoundError():
+            said = (
+                f"the Python package {error.name!r} is missing; install palestra with its dependencies again"
+            )
+        case OSError():
+            said = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
+        case _:
+            said = str(error)
+    print(f"palestra: {said}", file=sys.stderr)
 
 
 def build_parser(verb: str = "") -> argparse.ArgumentParser:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
+import re
 import signal
 import sys
 from pathlib import Path
 
 from palestra.cli.check import objections
+from palestra.cli.door import how_to_go_on
+from palestra.cli.main import FATAL, OK, say
 from palestra.events.codec import Row, read_entry
 from palestra.report.board_text import board_text
 from palestra.report.scoreboard import scoreboard
@@ -21,12 +25,16 @@ from palestra.runtime.server import Server
 from palestra.web.wiring import open_doors
 
 SHORT = 3 * 3600 * 1_000_000
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The verb's own options."""
     parser.add_argument(
-        "competition", type=Path, nargs="?", help="its folder or TOML file; not needed to go on with a run"
+        "competition",
+        type=Path,
+        nargs="?",
+        help="the competition's folder or TOML file; not needed to go on with a run",
     )
     parser.add_argument(
         "--run",
@@ -43,14 +51,18 @@ def run(options: argparse.Namespace) -> int:
     """Prepare, then serve."""
     source = read_source(options.competition) if options.competition else None
     name = options.name or (source.rules.name if source else "")
-    if not name or "/" in name:
-        raise BadInput("--run", name, "a run's name without slashes; or give a competition to open a new run")
+    if not name:
+        right = "give a competition to open a new run, or --run NAME to go on with one"
+        raise BadInput("competition", "", right)
+    if not _NAME.fullmatch(name):
+        raise BadInput(
+            "--run", name, "a run's name has letters, digits, '.', '_' and '-', and begins with no mark"
+        )
     folder = RunFolder(options.runs / name)
-    if folder.exists:
-        source = None
-    elif source is None:
-        raise BadInput("--run", name, f"a run below {options.runs}; to open a new one give its competition")
-    else:
+    if not folder.exists:
+        if source is None:
+            right = f"there is no such run in {options.runs}; to open a new one, give its competition too"
+            raise BadInput("--run", name, right)
         faults = objections(source, options.runs)
         if faults:
             raise Broken("this competition can't run yet:\n  " + "\n  ".join(faults), retry=False)
@@ -70,17 +82,21 @@ async def _serve(folder: RunFolder, source: Source | None, options: argparse.Nam
     doors = await open_doors(server)
     _listen(server)
     server.begin()
-    how = "stop"
     try:
-        how = await server.serve(until_end=options.until_end)
-    finally:
-        await doors.close()
-    await server.stop(how)
+        try:
+            how = await server.serve(until_end=options.until_end)
+        finally:
+            await doors.close()
+        await server.stop(how)
+    except (Broken, OSError) as error:
+        say(error)
+        print(f"agents and jobs go on; go on with: {how_to_go_on(folder)}", file=sys.stderr)
+        return FATAL
     view = server.desk.view()
     print(board_text(scoreboard(view.state, view.catalog)))
     if how != "end":
-        print(f"stopped; go on with: palestra run --run {folder.path.name}", file=sys.stderr)
-    return 0
+        print(f"stopped; go on with: {how_to_go_on(folder)}", file=sys.stderr)
+    return OK
 
 
 def _listen(server: Server) -> None:
@@ -93,8 +109,6 @@ def _listen(server: Server) -> None:
                 "palestra: leaving at once; agents and jobs go on, and the next run adopts them\n"
             )
             sys.stderr.flush()
-            import os
-
             os._exit(130)
         sys.stderr.write("palestra: stopping; agents and jobs get up to 30 s (again to leave at once)\n")
         server.stop_asked.set_result("stop")
@@ -104,17 +118,20 @@ def _listen(server: Server) -> None:
 
 
 class _Ticker:
-    """One line an event that people want to hear of."""
+    """One line an event that people want to hear of, for as long as someone reads along."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
 
     def __call__(self, rows: tuple[Row, ...]) -> None:
-        for row in rows:
-            text = sentence(read_entry(row))
-            if text is not None:
-                state = self._server.desk.view().state
-                print(
-                    f"{show_t(row.at, state.clock.start, seconds=state.rules.stages.running < SHORT)}  {text}",
-                    flush=True,
-                )
+        try:
+            for row in rows:
+                text = sentence(read_entry(row))
+                if text is not None:
+                    print(f"{self._t(row.at)}  {text}", flush=True)
+        except OSError:  # a closed pipe or a full disk behind it: no reason to end the run
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    def _t(self, at: int) -> str:
+        state = self._server.desk.view().state
+        return show_t(at, state.clock.start, seconds=state.rules.stages.running < SHORT)

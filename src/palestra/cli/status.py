@@ -8,11 +8,12 @@ from typing import Any
 
 import msgspec
 
-from palestra.cli.door import call
+from palestra.cli.door import call, how_to_go_on
 from palestra.events.codec import read_entry
 from palestra.journal.tail import Tail
 from palestra.report.board_text import board_text
 from palestra.report.scoreboard import Scoreboard, scoreboard
+from palestra.report.visible import visible
 from palestra.rules.errors import Broken
 from palestra.runtime.folder import RunFolder
 from palestra.state import catalog, fold
@@ -41,11 +42,11 @@ def run(options: argparse.Namespace) -> int:
         print(f"paused by {found['paused_by']}")
     for job in found["jobs"]:
         wait = job["wait"]["sentence"] if job["wait"] else job["state"]
-        print(f"{job['corner']} {job['id']} {job['name']}: {wait}")
+        print(visible(f"{job['corner']} {job['id']} {job['name']}: {wait}"))
     for alarm, text in found["alarms"].items():
-        print(f"ALARM {alarm}: {text}")
+        print(visible(f"ALARM {alarm}: {text}"))
     if not found["served"]:
-        print("no server is up: go on with `palestra run`")
+        print(f"no server is up; go on with: {how_to_go_on(folder)}")
     return 0
 
 
@@ -58,6 +59,8 @@ def _folded(folder: RunFolder) -> dict[str, Any]:
         fold.fold(state, entry)
         catalog.fold(cards, entry)
     tail.close()
+    if state.opened is None:
+        raise Broken(f"{folder.journal} has no rows, so there is no run to tell of", retry=False)
     board = msgspec.to_builtins(scoreboard(state, cards))
     paused, by = state.clock.paused, state.clock.paused_by
     return {

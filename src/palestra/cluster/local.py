@@ -61,8 +61,9 @@ class _End(msgspec.Struct, frozen=True):
 class LocalExecutor:
     """`ports.Executor` for nodes that are all this host.
 
-    Kills the process tree (a process that clears its environment, leaves the session and loses its parent escapes), watches
-    memory about once a second, advises devices through CUDA_VISIBLE_DEVICES and isolates nothing.
+    Kills the process tree: descendants, found as children of the shim, by session and by environment. Only one that outlives a
+    killed shim, with its environment cleared and its session left, gets away. Memory is watched about once a second, devices
+    are advised through CUDA_VISIBLE_DEVICES, and nothing is isolated.
     """
 
     def __init__(
@@ -95,11 +96,16 @@ class LocalExecutor:
             raise BadInput("key", key, f"the attempt's id, {spec.attempt}")
         if spec.node not in {node.name for node in self._nodes}:
             raise Broken(f"attempt {key}: there is no node {spec.node!r} here", retry=False)
-        cwd = self._homes.open(spec.corner) / spec.cwd
-        if self._note(key) is None:
-            self._write(f"{key}.json", _Note(spec, tuple(newest(cwd / output) for output in spec.outputs)))
-        if self._ended(key) is None:
-            self._processes.start(self._process(spec, cwd), key)
+        try:
+            cwd = self._homes.open(spec.corner) / spec.cwd
+            if self._note(key) is None:
+                self._write(
+                    f"{key}.json", _Note(spec, tuple(newest(cwd / output) for output in spec.outputs))
+                )
+            if self._ended(key) is None:
+                self._processes.start(self._process(spec, cwd), key)
+        except OSError as error:
+            raise Broken(f"attempt {key}: can't be started: {error}", retry=True) from error
         return key
 
     def cancel(self, attempt: str) -> None:
@@ -111,7 +117,13 @@ class LocalExecutor:
         self._processes.stop(attempt)
 
     def poll(self) -> list[AttemptSnapshot] | Unreachable:
-        """All attempts ever submitted whose process isn't forgotten."""
+        """All attempts ever submitted whose process isn't forgotten; unreachable while our own disk fails us."""
+        try:
+            return self._poll()
+        except OSError as error:
+            return Unreachable(str(error))
+
+    def _poll(self) -> list[AttemptSnapshot]:
         snapshots = []
         for process in self._processes.poll():
             if process.key in self._over:

@@ -49,6 +49,8 @@ class LocalProcesses:
         self._launched: dict[str, tuple[Micros, Micros]] = {}
         """When the first and the last shim of a key without a pid was started."""
         self._peaks: dict[str, Bytes] = {}
+        self._greedy: set[str] = set()
+        """Keys ended for too much memory, for the case that it could not be written down."""
         self._sampled = Micros(0)
         self._alone: set[str] = set()
         """Lost keys of which one look found nobody; it takes two, as one can miss a process that forks meanwhile."""
@@ -58,21 +60,27 @@ class LocalProcesses:
         shim.check_key(key)
         folder = self._folder / key
         if not folder.exists():
-            new = self._folder / f".new-{key}"
-            shutil.rmtree(new, ignore_errors=True)
-            new.mkdir(mode=0o700)
             try:
-                shim.prepare(new, process, self._prefix + key)
-                if process.memory is not None:
-                    (new / "memory").write_text(f"{process.memory}\n")
-            except BaseException:
-                shutil.rmtree(new, ignore_errors=True)
-                raise
-            new.rename(folder)  # the claim: complete or not there
-            _sync(self._folder)
+                self._claim(process, key)
+            except OSError as error:
+                raise Broken(f"can't start {key}: {error}", retry=True) from error
         elif (folder / "pid").exists():
             return
         self._launch(key)
+
+    def _claim(self, process: Process, key: str) -> None:
+        new = self._folder / f".new-{key}"
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(mode=0o700)
+        try:
+            shim.prepare(new, process, self._prefix + key)
+            if process.memory is not None:
+                (new / "memory").write_text(f"{process.memory}\n")
+            new.rename(self._folder / key)  # complete, or not there
+        except BaseException:
+            shutil.rmtree(new, ignore_errors=True)
+            raise
+        _sync(self._folder)
 
     def poll(self) -> list[ProcessSnapshot]:
         """All processes not forgotten, in the order of their keys."""
@@ -155,14 +163,14 @@ class LocalProcesses:
                 started=status.started,
                 ended=status.ended,
                 over_time=status.over_time,
-                over_memory=spool.over_memory(),
+                over_memory=key in self._greedy or spool.over_memory(),
                 peak_memory=spool.peak(),
             )
         return ProcessSnapshot(
             key=key,
             state="running" if lives else "lost",
             started=begun.at if begun.pid else None,
-            over_memory=spool.over_memory(),
+            over_memory=key in self._greedy or spool.over_memory(),
             peak_memory=spool.peak(),
         )
 
@@ -181,7 +189,10 @@ class LocalProcesses:
         """Measure and, where a limit is passed, end the trees of what runs; end what a lost shim left behind."""
         spools = {key: Spool(self._folder / key) for key in (*running, *lost)}
         living = tree.everyone()
-        commands = [tree.Command(self._prefix + key, spool.session()) for key, spool in spools.items()]
+        commands = [
+            tree.Command(self._prefix + key, spool.session(), spool.shim() if key in running else None)
+            for key, spool in spools.items()
+        ]
         trees = tree.members(commands, living)
         changed = []
         for key, spool in spools.items():
@@ -209,10 +220,13 @@ class LocalProcesses:
         used = tree.memory(pids)
         if used > peak:
             self._peaks[key] = used
-            spool.mark_peak(used)
+            with suppress(OSError):  # a full disk keeps no peak
+                spool.mark_peak(used)
         if limit is None or used <= limit:
             return False
-        spool.mark_over_memory(used)
+        self._greedy.add(key)
+        with suppress(OSError):  # nor this, but it ends all the same
+            spool.mark_over_memory(used)
         return True
 
 

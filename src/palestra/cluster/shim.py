@@ -9,6 +9,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from importlib import resources
 from pathlib import Path
 
@@ -96,9 +97,8 @@ def prepare(folder: Path, process: Process, unit: str) -> None:
 
 def launch(folder: Path, shell: str) -> None:
     """Start a shim for `folder`; returns when it is on its own. Starting a second one is harmless: only one goes on."""
-    script = str(resources.files("palestra.cluster") / "shim.sh")
-    # As a group's leader setsid forks, so the shim is a child of init from the start and the server has nothing to reap.
-    argv = ["setsid", shell, script, str(folder), shell]
+    here = resources.files("palestra.cluster")
+    argv = [sys.executable, "-I", "-S", str(here / "detach.py"), shell, str(here / "shim.sh"), str(folder)]
     try:
         done = subprocess.run(
             argv,
@@ -106,7 +106,6 @@ def launch(folder: Path, shell: str) -> None:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,
             check=False,
         )
     except OSError as error:

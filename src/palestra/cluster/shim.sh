@@ -1,11 +1,12 @@
-# Runs one command so that it outlives the server: sh shim.sh FOLDER, in a session of its own.
+# Runs one command so that it outlives the server: sh shim.sh FOLDER SHELL REAPER, in a session of its own (see detach.py).
 #
 # Read from FOLDER:  command (what to run), limits (time limit and grace in hundredths of a second, unit), stop (asked to stop).
 # Written there:     pid (who runs it, and since when), watch, child, out, err, and at last status, once every process is gone.
 #
 # This process only waits for the command. The watcher beside it keeps the time limit, sees the stop file and ends the tree,
-# whether a server is there or not. The tree is whoever carries PALESTRA_UNIT, is in the command's session, or descends from one
-# of those. A process that clears its environment, leaves the session and loses its parent is no longer seen.
+# whether a server is there or not. The tree is whoever carries PALESTRA_UNIT, is in the command's session, is a child of ours
+# outside our own session, or descends from one of those. With REAPER orphans become our children, so nobody gets away; without
+# it a process that clears its environment, leaves the session and loses its parent is no longer seen.
 # Needs /proc, and setsid, env, grep -z, awk, date, ln, mv, sleep on PATH. Times are hundredths of a second since boot, so a
 # clock that is set meanwhile changes no length.
 
@@ -55,7 +56,7 @@ find_tree() {
                 if (field[1] ~ /[ZX]/ && field[18] < 2) continue # dead, or dead but for being reaped
                 split(ARGV[i], part, "/")
                 parent[part[3]] = field[2]; group[part[3]] = field[3]
-                if (session > 1 && field[4] == session) ours[part[3]] = 1
+                if (session > 1 && field[4] == session || field[2] == shim && field[4] != shim) ours[part[3]] = 1
                 # It has memory but no end of its environment yet (both read 0 where we may not look).
                 if (field[20] >= since && field[21] > 0 && field[49] == 0) {
                     file = ARGV[i] "/environ"
@@ -147,9 +148,26 @@ watch() {
 # By KILL: a shell that has only just been forked can lose a TERM. Its sleep goes with it.
 end_watcher() {
     asleep=
+    kill -s STOP "$watcher"
     [ -r "/proc/$watcher/task/$watcher/children" ] && read -r asleep <"/proc/$watcher/task/$watcher/children"
     kill -s KILL "$watcher" $asleep
     wait "$watcher"
+}
+
+# Whether we have no child at all. Where orphans become our children this is exact: no child, no descendant.
+childless() {
+    kids=
+    read -r kids <"$children"
+    [ -z "$kids" ]
+}
+
+# What forks and exits all the time is another process by the time a look at it is over; but it is always a child of ours.
+chase() {
+    laps=0
+    while [ "$laps" -lt 300 ] && ! childless; do
+        kill -s KILL $kids
+        laps=$((laps + 1))
+    done
 }
 
 # What is left after the command itself ended: TERM, then KILL after the grace, until none is left.
@@ -158,17 +176,19 @@ clear_up() {
     [ -e quit ] && read -r quit_at late <quit
     clock
     [ "$limit" -gt 0 ] && [ "$now" -ge "$((deadline + grace))" ] && late=1
-    # A single look can miss a process that forks or execs while we read, so two in a row must find nobody.
+    # Without being told exactly, two looks in a row must find nobody: one can miss a process that forks or execs meanwhile.
     while [ "$quiet" -lt 2 ]; do
+        if [ -n "$children" ] && childless; then return; fi
         clock
         if [ "$quit_at" -eq 0 ]; then
             terminate && quit_at=$((now + grace))
         elif [ "$now" -ge "$quit_at" ]; then
             destroy
+            [ -z "$children" ] || chase
         else
             find_tree
         fi
-        if [ -n "$tree" ]; then
+        if [ -n "$tree" ] || [ -n "$children" ]; then
             quiet=0
         elif [ -n "$unsure" ] && [ "$doubts" -lt 50 ]; then # perhaps a stranger that hangs: not for ever
             quiet=0 doubts=$((doubts + 1))
@@ -194,7 +214,8 @@ trap : HUP INT TERM USR1 USR2
 over=
 read -r limit grace unit <limits || exit 1
 identify || exit 1
-shim=$self since=$began boot=-
+shim=$self since=$began boot=- children=
+[ "$3" = reaper ] && [ -r "/proc/$shim/task/$shim/children" ] && children=/proc/$shim/task/$shim/children
 [ -r /proc/sys/kernel/random/boot_id ] && read -r boot </proc/sys/kernel/random/boot_id
 clock
 start=$now deadline=$((now + limit)) late=0

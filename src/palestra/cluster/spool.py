@@ -65,6 +65,11 @@ class Spool:
                 return Begun(int(pid), ticks, boot, Moment(int(at)))
         return None
 
+    def shim(self) -> int | None:
+        """The pid of who runs it, while it is there."""
+        begun = self.begun()
+        return begun.pid if begun is not None and begun.lives() else None
+
     def give_up(self) -> bool:
         """Take the shim's place, so that none can begin any more; False when one did."""
         nobody = self.folder / "began.0"
@@ -115,8 +120,12 @@ class Spool:
 
     def ask_to_stop(self, since_boot: Micros) -> None:
         """Seen by the shim at once when signalled, else at its next look; asking again changes nothing."""
-        if not (self.folder / "stop").exists():
+        if (self.folder / "stop").exists():
+            return
+        try:
             self._mark("stop", f"{since_boot}\n")
+        except OSError:
+            (self.folder / "stop").touch()  # a full disk has often still room for a name
 
     def mark_late(self) -> None:
         """Tell the shim that the time limit ended its command, when we had to end it in its watcher's place."""

@@ -1,7 +1,7 @@
 """Reads /proc: which processes belong to which unit, what memory they hold; and ends them. Linux only.
 
-A process belongs to a unit when it carries the unit in its environment, is in the session of the unit's command, or
-descends from one that does: what shim.sh goes by, for the server's side.
+A process belongs to a unit when it carries the unit in its environment, is in the session of the unit's command, is a child
+of its shim (outside the shim's own session), or descends from one that is: what shim.sh goes by, for the server's side.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ class Command(NamedTuple):
     unit: str
     session: int | None
     """The session of its command, while that one is known to be its."""
+    shim: int | None = None
+    """The pid of its shim, while that one lives."""
 
 
 def look(pid: int | str) -> Seen | None:
@@ -71,13 +73,17 @@ def everyone() -> dict[int, Seen]:
 
 def members(commands: Iterable[Command], living: Mapping[int, Seen]) -> dict[str, set[int]]:
     """The pids of each unit's tree."""
+    commands = list(commands)
     by_session = {command.session: command.unit for command in commands if command.session is not None}
+    by_shim = {command.shim: command.unit for command in commands if command.shim is not None}
     trees: dict[str, set[int]] = {command.unit: set() for command in commands}
     owner: dict[int, str] = {}
     for seen in living.values():
         unit = None if seen.kernel else _unit(seen.pid)
         if unit not in trees:
             unit = by_session.get(seen.session)
+        if unit is None and seen.session != seen.parent:
+            unit = by_shim.get(seen.parent)
         if unit is not None:
             owner[seen.pid] = unit
     for seen in living.values():

@@ -19,6 +19,9 @@ class Events:
         """The events that `chunk` completes."""
         seen = max(0, len(self._rest) - _LONGEST_BLANK + 1)
         data = self._rest + chunk
+        if b"\r" not in data:  # nearly always, and then splitting is much quicker than matching
+            *parts, self._rest = data.split(b"\n\n")
+            return [part + b"\n\n" for part in parts]
         events, start = [], 0
         for blank in _BLANK.finditer(data, seen):
             events.append(data[start : blank.end()])
@@ -34,5 +37,7 @@ class Events:
 
 def data_of(event: bytes) -> bytes:
     """The event's data: its `data:` lines joined; empty for comments and pings."""
+    if event.startswith(b"data: ") and event.find(b"\n") == len(event) - 2 and b"\r" not in event:
+        return event[6:-2]
     lines = [line[5:].removeprefix(b" ") for line in _LINE.split(event) if line.startswith(b"data:")]
     return b"\n".join(lines)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from palestra.events.base import Event, clip
 from palestra.events.jobs import AttemptEnded, Cause, End, JobEnded, JobSpec, JobSubmitted, StopAsked
-from palestra.events.runs import ObservationIgnored
+from palestra.events.runs import AlarmRaised, ObservationIgnored
 from palestra.referee.causes import classify
 from palestra.referee.observations import AttemptExited, AttemptLost
 from palestra.referee.repeat import fingerprint
 from palestra.referee.requests import CancelJob, SubmitJob
 from palestra.referee.seats import seated
 from palestra.rules.errors import Refusal
-from palestra.rules.units import GpuMicros, Moment, show_duration, show_gpu_time, show_size
+from palestra.rules.units import GpuMicros, Micros, Moment, show_duration, show_gpu_time, show_size
 from palestra.state.accounts import GPU
 from palestra.state.arena import Attempt, Job, State, next_id
 from palestra.state.clock import stage_end
 from palestra.state.queue import HOUSE
 
 HOUSE_TRIES = 3
-"""How often the arena's own work is tried when the world, not the work, failed."""
+"""How often the arena's own work is tried when the world, not the work, failed. An exam goes on after its last answer."""
 
 
 def submit(state: State, request: SubmitJob, at: Moment) -> list[Event] | Refusal:
@@ -110,7 +110,7 @@ def cancel(state: State, request: CancelJob, at: Moment) -> list[Event] | Refusa
     """Take a waiting job out at once; ask a running one to stop. Cancelling stays possible after finish and end."""
     job = state.jobs.get(request.job)
     if job is None or job.corner != request.actor:
-        return Refusal("no_such_job", f"you have no open job {request.job!r}", subject=request.job)
+        return Refusal("no_such_job", f"you have no open job {request.job[:40]!r}", subject="job")
     if not job.attempt:
         return [ended(job, "cancelled", "cancelled", fingerprint(request))]
     attempt = state.attempts[job.attempt]
@@ -136,7 +136,7 @@ def exited(state: State, seen: AttemptExited) -> list[Event]:
         missing_outputs=seen.missing_outputs,
         log_tail=seen.log_tail,
         stopped_for=attempt.stopping,
-        limit=attempt.limit,
+        limit=Micros(attempt.limit),
         measured=(seen.ended - seen.started) if seen.ended is not None and seen.started is not None else None,
     )
     return _settle(state, attempt, seen, end, cause, evidence)
@@ -148,7 +148,15 @@ def lost(state: State, seen: AttemptLost) -> list[Event]:
     if attempt is None:
         return [ObservationIgnored(seen.attempt, "AttemptLost")]
     nothing = AttemptExited(seen.attempt, None, None, None)
-    return _settle(state, attempt, nothing, "lost", "infrastructure", "gone without a status")
+    if attempt.stopping == "server_stop":
+        return _settle(
+            state, attempt, nothing, "preempted", "server_stop", "gone while the server stopped it"
+        )
+    events = _settle(state, attempt, nothing, "lost", "infrastructure", "gone without a status")
+    if attempt.corner == HOUSE:
+        return events
+    text = f"{attempt.attempt} is gone without a status and was not charged; a job that ends its own shim looks like this too"
+    return [*events, AlarmRaised(f"attempt_lost:{attempt.attempt}", text)]
 
 
 def _settle(
@@ -170,7 +178,7 @@ def _settle(
 def _again(job: Job, end: End, cause: Cause) -> bool:
     if cause == "server_stop":
         return True
-    return job.corner == HOUSE and end == "lost" and job.attempts < HOUSE_TRIES
+    return job.corner == HOUSE and end in ("lost", "timed_out") and job.attempts < HOUSE_TRIES
 
 
 def charge(attempt: Attempt, seen: AttemptExited) -> GpuMicros:

@@ -25,7 +25,7 @@ class ServerUp(Observation, frozen=True):
 
 
 class ServerDown(Observation, frozen=True):
-    """A server process is about to leave in good order. `how`: `stop` (agents and jobs go too) or `leave-running`."""
+    """A server process leaves in good order. `how`: `stop` (agents and jobs are to go first), then `gone`, or `gone` alone."""
 
     pid: int
     how: str

@@ -12,8 +12,10 @@ from palestra.rules.errors import Refusal
 from palestra.rules.prices import Usage, affordable_output, ceiling, cost
 from palestra.rules.units import Moment, NanoDollars, show_dollars
 from palestra.state.accounts import API
-from palestra.state.arena import OpenCall, State, next_id
+from palestra.state.arena import Account, OpenCall, State, next_id
 
+SMALL_CALL = 4096
+"""Input tokens of a call that an agent can always make do with; when it can't be paid, the credit is used up."""
 DEAD_SERVER = "server_died"
 """The finish of a call whose server was killed: nobody saw its usage, so the hold is charged."""
 
@@ -31,7 +33,7 @@ def reserve(state: State, request: ReserveCall, at: Moment) -> list[Event] | Ref
         return Refusal(
             "unknown_model",
             f"no price for {request.model!r}; models of this competition: {names}",
-            subject=request.model,
+            subject="model",
         )
     cap = min(request.asked_cap or model.output_ceiling, model.output_ceiling)
     account = state.accounts[request.actor, API]
@@ -46,19 +48,25 @@ def reserve(state: State, request: ReserveCall, at: Moment) -> list[Event] | Ref
             )
         cap = affordable_output(model.price, request.input_bound, account.left)
         if cap < floor:
-            return _broke(account.left, account.spent, hold)
+            small = min(request.input_bound, SMALL_CALL)
+            spent = affordable_output(model.price, small, account.left) < floor
+            return _unaffordable(account, hold, spent=spent)
         hold = ceiling(model.price, request.input_bound, cap)
     call = next_id(state, request.actor, "c")
     return [CallReserved(call, request.actor, model.name, hold, request.input_bound, cap, request.asked_cap)]
 
 
-def _broke(left: int, spent: int, hold: int) -> Refusal:
-    return Refusal(
-        "credit_spent",
-        f"the API credit is used up: {show_dollars(left)} is left, this call may cost {show_dollars(hold)}. "
-        "Jobs go on; nominate, logs and finish still work",
-        facts={"left": left, "spent": spent, "needed": hold},
-    )
+def _unaffordable(account: Account, hold: int, *, spent: bool) -> Refusal:
+    """Used up for good when not even a small call fits any more; else only this call is too dear."""
+    left = show_dollars(account.left)
+    figures: dict[str, str | int] = {"left": account.left, "spent": account.spent, "needed": hold}
+    if spent:
+        text = f"the API credit is used up: {left} is left, this call may cost {show_dollars(hold)}"
+        return Refusal(
+            "credit_spent", f"{text}. Jobs go on; nominate, logs and finish still work", facts=figures
+        )
+    text = f"this call may cost {show_dollars(hold)} and {left} is left: a shorter one fits"
+    return Refusal("call_too_dear", text, facts=figures)
 
 
 def answered(state: State, seen: CallAnswered) -> list[Event]:

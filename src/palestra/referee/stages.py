@@ -5,7 +5,16 @@ from __future__ import annotations
 from palestra.events.base import Event, clip
 from palestra.events.corners import SessionStopAsked
 from palestra.events.jobs import Cause, StopAsked
-from palestra.events.runs import EndAsked, Paused, Resumed, ServerStarted, ServerStopped, StageEntered
+from palestra.events.runs import (
+    AlarmCleared,
+    AlarmRaised,
+    EndAsked,
+    Paused,
+    Resumed,
+    ServerStarted,
+    ServerStopped,
+    StageEntered,
+)
 from palestra.referee.jobs import ended
 from palestra.referee.observations import ServerDown, ServerUp
 from palestra.referee.repeat import fingerprint
@@ -19,6 +28,7 @@ from palestra.state.exams import EXAM
 from palestra.state.nominations import VALIDATE
 from palestra.state.queue import HOUSE
 
+STUCK = "closing_stuck:run"
 BY_SERVER = "server"
 """Who paused, when the server itself did because it was stopped; the next server resumes."""
 
@@ -86,13 +96,24 @@ def enter(state: State, at: Moment) -> list[Event]:
                 job.corner != HOUSE for job in state.jobs.values()
             )
             if not busy and not pending:
-                return [StageEntered("judging", "nothing is left to copy or to check")]
-        case "judging":
-            if state.exams and not state.jobs and all(sitting.over for sitting in state.exams.values()):
-                return [StageEntered("results", "every exam is scored")]
+                done_waiting: list[Event] = [StageEntered("judging", "nothing is left to copy or to check")]
+                return [*done_waiting, AlarmCleared(STUCK)] if STUCK in state.alarms else done_waiting
+            if late and busy and STUCK not in state.alarms:
+                return [
+                    AlarmRaised(STUCK, f"the closing stage is over, but these haven't gone: {_names(state)}")
+                ]
+        case "judging" if not state.jobs:
+            if state.exams and all(sitting.over for sitting in state.exams.values()):
+                return [StageEntered("results", "every exam is over")]
             if late and not state.exams:
                 return [StageEntered("results", "the clock; no exam was started")]
     return []
+
+
+def _names(state: State) -> str:
+    """What still runs or is open for entrants."""
+    jobs = [job.job for job in state.jobs.values() if job.corner != HOUSE]
+    return ", ".join([*state.sessions, *jobs, *state.calls])
 
 
 def ends_by_time(state: State) -> bool:
@@ -101,9 +122,11 @@ def ends_by_time(state: State) -> bool:
         case "announced":
             return not state.clock.paused
         case "closing":
-            return any(nomination.state != "accepted" for nomination in state.nominations.values())
+            pending = any(nomination.state != "accepted" for nomination in state.nominations.values())
+            return pending or STUCK not in state.alarms
         case "judging":
-            return not state.exams or any(not sitting.over for sitting in state.exams.values())
+            unscored = any(not sitting.over for sitting in state.exams.values())
+            return unscored or not (state.exams or state.jobs)
     return True
 
 

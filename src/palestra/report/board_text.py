@@ -1,8 +1,9 @@
-"""The scoreboard as text for a terminal, 100 columns wide: a Scoreboard in, lines out."""
+"""The scoreboard as text for a terminal: a Scoreboard in, lines out."""
 
 from __future__ import annotations
 
 from palestra.report.scoreboard import Line, Score, Scoreboard
+from palestra.report.visible import visible
 from palestra.rules.units import show_dollars, show_gpu_time, show_share, show_t
 
 SHORT = 3 * 3600 * 1_000_000
@@ -28,12 +29,12 @@ def board_text(board: Scoreboard) -> str:
     foot = f"GPUs here are {board.gpu_kind}s; isolation: {board.isolation}. Run {board.run}, row {board.seq}."
     if board.isolation == "none":
         foot += " Agents were not sandboxed."
-    return "\n".join([title, "", *_table([head, *rows, total, base]), "", foot])
+    return "\n".join([visible(title), "", *_table([head, *rows, total, base]), "", foot])
 
 
 def _row(board: Scoreboard, line: Line) -> list[str]:
     score = show_score(line.score) if line.score is not None else f"unscored: {line.unscored_because}"
-    name = f"{line.corner} {line.name}" + (f" ({line.lab})" if line.lab else "")
+    name = visible(f"{line.corner} {line.name}" + (f" ({line.lab})" if line.lab else ""))
     current = "none"
     if line.current:
         current = f"{line.current} {line.kind} since {_t(board, line.current_since or board.start)}"

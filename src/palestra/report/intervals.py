@@ -15,4 +15,4 @@ def wilson(correct: int, n: int, z: float = Z95) -> tuple[float, float]:
     share, z2 = correct / n, z * z
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = z * sqrt(share * (1 - share) / n + z2 / (4 * n * n)) / (1 + z2 / n)
-    return max(0.0, centre - half), min(1.0, centre + half)
+    return max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half))

@@ -1,4 +1,4 @@
-"""Events as one line each, for people who follow a run in a terminal: an entry and the state in, a sentence or None out."""
+"""Events as one line each, for people who follow a run in a terminal: an entry in, a sentence or None out."""
 
 from __future__ import annotations
 
@@ -21,12 +21,27 @@ from palestra.events.runs import (
     StageEntered,
     TailRepaired,
 )
+from palestra.report.visible import visible
 from palestra.rules.units import show_dollars, show_duration, show_gpu_time, show_share, show_size
 from palestra.state.queue import HOUSE
 
 
+_WAITS = {
+    "paused": ": the competition is paused",
+    "gpu_time": " for its GPU-time",
+    "running_cap": " for its running cap",
+    "gpus": " for GPUs",
+}
+"""What a job waits for, in words; others are words already."""
+
+
 def sentence(entry: Entry) -> str | None:
-    """What a spectator would want to hear of; None for what is only book-keeping."""
+    """What a spectator would want to hear of, on one line; None for what is only book-keeping."""
+    said = _run(entry) or _job(entry) or _model(entry)
+    return None if said is None else visible(said)
+
+
+def _run(entry: Entry) -> str | None:
     match entry.event:
         case EntrantSeated() as event:
             who = f"{event.name} ({event.lab})" if event.lab else event.name
@@ -44,26 +59,28 @@ def sentence(entry: Entry) -> str | None:
         case SessionStarted() as event:
             return f"{event.corner} starts ({event.session}, {event.harness})"
         case SessionEnded() as event:
-            return f"{event.corner} session {event.session} {event.cause}, exit code {event.exit_code}"
+            code = "" if event.exit_code is None else f", exit code {event.exit_code}"
+            return f"{event.corner} session {event.session} {event.cause}{code}"
         case EntrantFinished() as event:
             return f"{event.corner} has finished" + (f": {event.note}" if event.note else "")
         case Refused() as event:
             return f"{event.corner} refused, {event.code}: {event.message}"
         case AlarmRaised() as event:
             return f"ALARM {event.alarm}: {event.text}"
-    return _job(entry) or _model(entry)
+    return None
 
 
 def _job(entry: Entry) -> str | None:
     match entry.event:
         case JobSubmitted(corner=corner, spec=spec, job=job) if corner != HOUSE:
-            return f"{corner} submits {job} {spec.name!r}: {spec.gpus} GPU, {show_size(spec.memory)}, at most {show_duration(spec.limit)}"
+            gpus = f"{spec.gpus} GPU" + ("" if spec.gpus == 1 else "s")
+            return f"{corner} submits {job} {spec.name!r}: {gpus}, {show_size(spec.memory)}, at most {show_duration(spec.limit)}"
         case AttemptStarted(corner=corner) as event if corner != HOUSE:
-            return f"{corner} {event.attempt} runs on {event.node}, GPUs {', '.join(map(str, event.gpus))}"
+            gpus = ("GPU " if len(event.gpus) == 1 else "GPUs ") + ", ".join(map(str, event.gpus))
+            return f"{corner} {event.attempt} runs on {event.node}, {gpus}"
         case WaitChanged(corner=corner) as event if corner != HOUSE:
-            return f"{corner} {event.job} waits for {event.resource}" + (
-                f", held by {', '.join(event.blockers)}" if event.blockers else ""
-            )
+            held = f", held by {', '.join(event.blockers)}" if event.blockers else ""
+            return f"{corner} {event.job} waits{_WAITS.get(event.resource, f' for {event.resource}')}{held}"
         case JobEnded(corner=corner) as event if corner != HOUSE:
             return f"{corner} {event.job} {event.end.replace('_', ' ')}" + (
                 f" ({event.cause})" if event.cause != "none" else ""

@@ -71,7 +71,7 @@ class Upstream(_Rule, frozen=True):
     key_env: str = ""
     key_file: str = ""
     playbooks: str = ""
-    """A folder of playbooks, one a corner by agent name, for the scripted upstream."""
+    """A folder of playbooks for the scripted upstream, one a model: `UPSTREAM_MODEL.toml`."""
 
 
 class Model(_Rule, frozen=True):
@@ -121,7 +121,7 @@ class Data(_Rule, frozen=True):
 
 
 class Serving(_Rule, frozen=True):
-    """How a model is started for validation and exams; `{base}`, `{model}`, `{adapter}`, `{socket}` are filled in."""
+    """How a model is started for validation and exams; `{base}`, `{model}` and `{socket}` are filled in."""
 
     base: tuple[str, ...]
     adapter: tuple[str, ...]

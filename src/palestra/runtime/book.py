@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from palestra.events.base import Entry, Event
+from palestra.events.base import Entry, Event, clip
 from palestra.events.codec import Row, first_digest, read_entry, write_row
 from palestra.events.runs import Refused
 from palestra.events.spend import CallCharged, CallReleased, CallReserved
@@ -99,11 +99,12 @@ class Book:
         """The first no of its kind is an event, repeats are only counted; organisers' own are not recorded."""
         if request.actor not in self.state.corners:
             return ()
-        known = (request.actor, refusal.code, refusal.subject)
+        about = clip(refusal.subject)  # entrants' own words may stand in both texts
+        known = (request.actor, refusal.code, about)
         if known in self.state.refused:
             self._repeats[known] = self._repeats.get(known, 0) + 1
             return ()
-        event = Refused(request.actor, refusal.code, refusal.subject, refusal.message, fingerprint(request))
+        event = Refused(request.actor, refusal.code, about, clip(refusal.message), fingerprint(request))
         return tuple(self._write([event], at, request.actor, request.key, None))
 
     def _follow(self, at: Moment, cause: int | None) -> list[Row]:
@@ -128,6 +129,11 @@ class Book:
         return rows
 
     def _take(self, row: Row, entry: Entry) -> None:
-        fold.fold(self.state, entry)
-        catalog.fold(self.catalog, entry)
+        try:
+            fold.fold(self.state, entry)
+            catalog.fold(self.catalog, entry)
+        except KeyError as error:
+            raise Corrupt(
+                f"row {row.seq}: {row.kind} is about {error}, which no row before it made"
+            ) from error
         self.seq, self.digest = row.seq, row.digest

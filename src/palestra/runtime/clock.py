@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 from palestra.rules.units import SECOND, Moment
 
@@ -11,16 +12,30 @@ DRIFT = 2 * SECOND
 """A wall clock that strays further from ours is an alarm; ours never jumps (F56)."""
 
 
+def _wall() -> int:
+    return time.time_ns() // 1000
+
+
+def _since_boot() -> int:
+    """Microseconds that went by, suspends included; macOS has no BOOTTIME, and its MONOTONIC counts them too."""
+    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1000
+
+
 class RunClock:
     """UTC microseconds that never decrease: max(wall, last) at start, then boot-time deltas, which count suspends."""
 
-    def __init__(self, last: int = 0) -> None:
-        self._anchor = max(_wall(), last)
-        self._boot = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    def __init__(
+        self, last: int = 0, *, wall: Callable[[], int] = _wall, since_boot: Callable[[], int] = _since_boot
+    ) -> None:
+        """`last` is the last instant on the record; the two clocks are read in microseconds."""
+        self._wall = wall
+        self._since_boot = since_boot
+        self._anchor = max(wall(), last)
+        self._boot = since_boot()
 
     def now(self) -> Moment:
         """This instant."""
-        return Moment(self._anchor + (time.clock_gettime_ns(time.CLOCK_BOOTTIME) - self._boot) // 1000)
+        return Moment(self._anchor + self._since_boot() - self._boot)
 
     async def sleep_until(self, moment: Moment) -> None:
         """Return at `moment` or soon after it."""
@@ -29,11 +44,7 @@ class RunClock:
 
     def drift(self) -> int:
         """Microseconds that the wall clock is ahead of this one; beyond `DRIFT` an organiser must know."""
-        return _wall() - self.now()
-
-
-def _wall() -> int:
-    return time.time_ns() // 1000
+        return self._wall() - self.now()
 
 
 class VirtualClock:

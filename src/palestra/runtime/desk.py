@@ -62,7 +62,9 @@ class Desk:
         """Rule, make durable, then answer. `Broken` when the journal can't be written."""
         self._check()
         outcome = self.book.ask(request, self.clock.now())
-        await self._commit(outcome.rows)
+        await asyncio.shield(self._commit(outcome.rows))
+        if not outcome.rows:  # said before, and its rows may still be on their way to the disk
+            await self.durable()
         return outcome.answer
 
     async def tell(self, observation: Observation) -> None:
@@ -133,7 +135,7 @@ class Desk:
         return waiter
 
     def _committed(self, done: asyncio.Future[None], rows: tuple[Row, ...]) -> None:
-        error = None if done.cancelled() else done.exception()
+        error = done.exception()
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():

@@ -35,9 +35,10 @@ class _Result(msgspec.Struct, frozen=True):
 class ExamProgram:
     """`exam.py questions|score --seed HEX --n N ARGS`, as JSON lines."""
 
-    def __init__(self, program: Path, args: Sequence[str]) -> None:
+    def __init__(self, program: Path, args: Sequence[str], *, longest: float = LONGEST) -> None:
         self._program = program
         self._args = tuple(args)
+        self._longest = longest
 
     def questions(self, seed: str, n: int) -> list[Question]:
         """The n questions of a seed, always the same ones."""
@@ -70,14 +71,19 @@ class ExamProgram:
             raise Broken(
                 f"{self._program.name} questions printed a line that is no question: {error}", retry=False
             ) from error
+        if not read.messages or read.max_tokens < 1:
+            raise Broken(
+                f"{self._program.name} questions printed {read.id!r} without a message or with max_tokens below 1",
+                retry=False,
+            )
         return Question(read.id, tuple((one.role, one.content) for one in read.messages), read.max_tokens)
 
     def _run(self, verb: str, seed: str, n: int, stdin: bytes) -> bytes:
         argv = [sys.executable, str(self._program), verb, "--seed", seed, "--n", str(n), *self._args]
         try:
-            done = subprocess.run(argv, input=stdin, capture_output=True, timeout=LONGEST, check=False)
+            done = subprocess.run(argv, input=stdin, capture_output=True, timeout=self._longest, check=False)
         except subprocess.TimeoutExpired:
-            raise Broken(f"{self._program.name} {verb} took longer than {LONGEST:.0f} s") from None
+            raise Broken(f"{self._program.name} {verb} took longer than {self._longest:g} s") from None
         if done.returncode:
             tail = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or ["no message"]
             raise Broken(

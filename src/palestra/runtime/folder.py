@@ -6,6 +6,7 @@ import hashlib
 import os
 import stat
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -60,8 +61,13 @@ class RunFolder:
         import tomllib
 
         if not self.exists:
-            raise BadInput("run", str(self.path), "a folder made by `palestra run`; it has no run.toml")
-        return msgspec.convert(tomllib.loads(self.run_file.read_text()), RunFile)
+            right = "a run's folder, made by `palestra run`, has a run.toml; this one hasn't"
+            raise BadInput("run", str(self.path), right)
+        try:
+            return msgspec.convert(tomllib.loads(self.run_file.read_text()), RunFile)
+        except (ValueError, msgspec.ValidationError) as error:
+            right = f"put it back as it was: {error}"
+            raise BadInput("run.toml", str(self.run_file), right) from None
 
     def write(self, file: RunFile) -> None:
         """Write `run.toml` in one step, last of all: a folder with it is a whole one."""
@@ -70,20 +76,27 @@ class RunFolder:
             for field in file.__struct_fields__
         ]
         draft = self.run_file.with_suffix(".draft")
-        draft.write_text("\n".join(["# Written by palestra run; don't edit.", *lines, ""]))
+        with draft.open("w") as out:
+            out.write("\n".join(["# Written by palestra run; don't edit.", *lines, ""]))
+            out.flush()
+            os.fsync(out.fileno())
         draft.replace(self.run_file)
+        _sync(self.path)
 
     def write_secret(self, name: str, data: bytes) -> None:
-        """A secret: readable by the owner only, from its first byte."""
+        """A secret: readable by the owner only, from its first byte; on the disk when this returns."""
         file = os.open(self.secrets / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(file, "wb") as out:
             out.write(data)
+            out.flush()
+            os.fsync(out.fileno())
+        _sync(self.secrets)
 
     def read_secret(self, name: str) -> bytes:
         """A secret, refused when others may read it."""
         path = self.secrets / name
         if path.stat().st_mode & 0o077:
-            raise BadInput("secret", str(path), f"a file only its owner can read: chmod 600 {path}")
+            raise Broken(f"others can read {path}, which is secret; run: chmod 600 {path}", retry=False)
         return path.read_bytes()
 
     def sockets(self) -> Path:
@@ -91,11 +104,14 @@ class RunFolder:
         name = hashlib.sha256(str(self.path).encode()).hexdigest()[:12]
         folder = Path(tempfile.gettempdir()) / f"palestra-{os.getuid()}" / name
         for part in (folder.parent, folder):
-            part.mkdir(mode=0o700, exist_ok=True)
+            with suppress(FileExistsError):
+                part.mkdir(mode=0o700)
             found = part.lstat()
             if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
                 raise Broken(
-                    f"{part} must be a folder of ours with mode 0700; remove it and start again", retry=False
+                    f"{part} must be a folder of yours that nobody else can enter (mode 0700), as sockets are made there; "
+                    "remove it and start again",
+                    retry=False,
                 )
         return folder
 
@@ -109,6 +125,14 @@ class RunFolder:
     def control_socket(self) -> Path:
         """The organiser's door."""
         return self.sockets() / "control.sock"
+
+
+def _sync(folder: Path) -> None:
+    file = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def digest_folder(folder: Path) -> str:

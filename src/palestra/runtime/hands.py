@@ -267,6 +267,12 @@ class Hands:
         return freeze
 
 
+def _threads(state: State, attempt: Attempt) -> str:
+    """CPU threads that a job's libraries should use: one a slot, four a GPU; more would only take them from others."""
+    kind = next(node.gpu_kind for node in state.rules.nodes if node.name == attempt.node)
+    return str(max(1, len(attempt.gpus)) * (1 if kind == "slot" else 4))
+
+
 def _does(act: Callable[[], None]) -> Facts:
     def run() -> list[Observation]:
         act()

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
+from contextlib import suppress
 
 from palestra.ports import Executor, Processes, Unreachable, Vault
 from palestra.referee.observations import Observation, Tick, Trouble, TroubleOver
 from palestra.referee.rulings import next_due
-from palestra.rules.errors import Broken
+from palestra.rules.errors import Broken, PalestraError
 from palestra.rules.units import SECOND, Moment
 from palestra.runtime.clock import DRIFT, RunClock
 from palestra.runtime.compare import Act, StopAttempt, StopSession, World, compare
 from palestra.runtime.desk import Desk
-from palestra.runtime.hands import Hands
+from palestra.runtime.hands import Facts, Hands
 from palestra.state.arena import State
+from palestra.state.catalog import View
 
 LOOK = SECOND // 5
 """Between looks while anything runs or is copied."""
@@ -22,6 +25,8 @@ REST = 5 * SECOND
 """Between looks while nothing does."""
 COUNT = 60 * SECOND
 """Between counts of repeated refusals."""
+PAUSE = SECOND
+"""Before an act that failed is tried again."""
 _ONCE = (StopAttempt, StopSession)
 """Acts that go on by themselves once asked: given once a server's life."""
 
@@ -59,8 +64,12 @@ class Reconciler:
 
     def round(self, world: World) -> tuple[list[Observation], list[Act]]:
         """Compare one look with the book; what is being done just now is left alone."""
-        told, acts = compare(self._desk.view().state, world, frozenset(self._doing))
-        return told, [act for act in acts if act not in self._doing and act not in self._done_once]
+        state = self._desk.view().state
+        told, acts = compare(state, world, frozenset(self._doing))
+        acts = [act for act in acts if act not in self._doing and act not in self._done_once]
+        wanted = {name_act(act) for act in (*acts, *self._doing)}
+        over = [alarm for alarm in state.alarms if _is_acts(alarm) and alarm not in wanted]
+        return told + [TroubleOver(alarm) for alarm in over], acts
 
     def _look(self) -> World:
         doing = frozenset(self._doing)
@@ -77,24 +86,37 @@ class Reconciler:
     async def _do(self, acts: list[Act]) -> None:
         """Nothing is done before what it follows from is on disk."""
         view = self._desk.view()
-        prepared = [(act, self._hands.prepare(act, view)) for act in acts if still_open(act, view.state)]
+        prepared = [(act, self._prepare(act, view)) for act in acts if still_open(act, view.state)]
         await self._desk.durable()
         for act, run in prepared:
             self._doing[act] = asyncio.create_task(self._carry_out(act, run))
 
-    async def _carry_out(self, act: Act, run: object) -> None:
-        assert callable(run)
-        name = type(act).__name__
+    def _prepare(self, act: Act, view: View) -> Facts:
+        """What can't even be prepared fails when it is carried out, as everything else does."""
+        try:
+            return self._hands.prepare(act, view)
+        except Exception as error:
+            failure = error
+
+        def fail() -> list[Observation]:
+            raise failure
+
+        return fail
+
+    async def _carry_out(self, act: Act, run: Facts) -> None:
         try:
             for observation in await asyncio.to_thread(run):
                 await self._desk.tell(observation)
             if isinstance(act, _ONCE):
                 self._done_once.add(act)
-            await self._desk.tell(TroubleOver(f"act:{name}"))
-        except (Broken, OSError, KeyError) as error:
-            log.warning("%s failed: %s", name, error)
-            await self._desk.tell(Trouble(f"act:{name}", f"{act}: {error}"))
-            await asyncio.sleep(1)  # tried again in the next round, not in a tight loop
+        except (
+            Exception
+        ) as error:  # whatever it is, it must be heard of: an act that is wanted is tried again
+            if not isinstance(error, PalestraError | OSError):
+                log.exception("%s failed", name_act(act))
+            with suppress(Broken):  # a desk that can't write says so itself
+                await self._desk.tell(Trouble(name_act(act), say_failure(act, error)))
+                await asyncio.sleep(PAUSE / SECOND)  # not in a tight loop
         finally:
             del self._doing[act]
             self._desk.wake()
@@ -129,6 +151,27 @@ class Reconciler:
         await self._desk.changed(Moment(min(until, max(due, now)) if due is not None else until))
         if busy:  # looks cost processes' time: at most one in a while, however much is ruled meanwhile
             await self._clock.sleep_until(Moment(min(until, now + LOOK // 4)))
+
+
+def name_act(act: Act) -> str:
+    """The alarm of an act that fails: `start_attempt:A-j1.1`, so that each is one alarm."""
+    fields = act.__struct_fields__
+    return f"{_snake(type(act))}:{getattr(act, fields[0]) if fields else 'run'}"
+
+
+def say_failure(act: Act, error: Exception) -> str:
+    """A sentence for the organiser."""
+    what, _, about = name_act(act).partition(":")
+    why = str(error) if isinstance(error, PalestraError | OSError) else f"{type(error).__name__}: {error}"
+    return f"{what.replace('_', ' ')} failed for {about} and is tried again: {why}"
+
+
+def _snake(kind: type[Act]) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
+
+
+def _is_acts(alarm: str) -> bool:
+    return alarm.partition(":")[0] in {_snake(kind) for kind in Act.__subclasses__()}
 
 
 def still_open(act: Act, state: State) -> bool:

@@ -20,7 +20,6 @@ from palestra.journal.record import SqliteRecord
 from palestra.journal.sqlite import SqliteJournal
 from palestra.journal.writer import Writer
 from palestra.referee.observations import ServerDown, ServerUp, TailSetAside
-from palestra.referee.requests import OpenRun
 from palestra.rules.competition import Competition
 from palestra.rules.errors import Broken, Refusal
 from palestra.rules.units import SECOND, Digest
@@ -82,13 +81,12 @@ class Server:
         self, source: opening.Source | None, watch: Callable[[tuple[Row, ...]], None] | None = None
     ) -> None:
         """Lock, fold, settle what a dead server left. `source` opens a new run; `watch` is told rows as they are durable."""
-        first = self.folder.read() if self.folder.exists else None
-        request = None
-        if first is None:
-            if source is None:
-                raise Broken(f"{self.folder.path} is no run yet, and no competition was given", retry=False)
-            request = opening.open_folder(self.folder, source, RunClock().now(), "none")
-        run = first.run if first else request.run if request else ""
+        new = None if self.folder.exists else source
+        if new is not None:
+            opening.clear_folder(self.folder)
+            run = opening.new_id(new.rules)
+        else:
+            run = self.folder.read().run
         self._journal = SqliteJournal(self.folder.path, run)
         self._record = SqliteRecord(self.folder.path)
         book = Book(run)
@@ -99,25 +97,29 @@ class Server:
         self.desk = Desk(book, self.writer, self.clock)
         if watch is not None:
             self.desk.published.append(watch)
-        if request is not None and source is not None:
-            await self._open(request, source)
-        await self._take_over()
+        if new is not None:
+            await self._open(run, new)
+        await self._take_over(source)
         self._wire()
 
-    async def _open(self, request: OpenRun, source: opening.Source) -> None:
+    async def _open(self, run: str, source: opening.Source) -> None:
+        """Under the journal's lock, so that no second server lays out the same folder."""
+        request = opening.open_folder(self.folder, source, run, self.clock.now(), "none")
         for name in ("competition.toml", "terms.md", "exam.py"):
             self.desk.keep((self.folder.competition / name).read_bytes())
         answer = await self.desk.ask(request)
         if isinstance(answer, Refusal):
             raise answer
-        opening.finish_opening(self.folder, source, request.run)
+        opening.finish_opening(self.folder, source, run)
 
-    async def _take_over(self) -> None:
+    async def _take_over(self, source: opening.Source | None) -> None:
         """Our presence on the record first; open calls of a dead server are settled with it."""
         file = self.folder.read()
         opened = self.desk.view().state.opened
         assert opened is not None
         opening.refuse_edited(self.folder, file, opened.competition)
+        if source is not None:
+            opening.refuse_other(self.folder, file, source, opened.competition)
         for tail in self._journal.tails:
             await self.desk.tell(TailSetAside(tail.size, tail.kept_as))
         await self.desk.tell(ServerUp(os.getpid(), __version__))

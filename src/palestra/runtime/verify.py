@@ -81,6 +81,9 @@ class _Reading:
             return
         finally:
             tail.close()
+        if not rows:
+            yield Check("journal", False, f"{self._folder.journal} has no rows")
+            return
         self.whole = True
         yield Check("chain", True, f"{rows} rows follow one another, digests agree")
         yield Check(
@@ -150,8 +153,8 @@ class _Reading:
             answers = msgspec.json.decode(self._record.open(event.answers), type=list[Answer])
             score = exam.score(started.seed, started.n, answers)
         except KeyError as error:
-            return Check(name, True, f"not scored again: {error} was erased")
-        except Broken as error:
+            return Check(name, True, f"not scored again: {error.args[0]} was erased")
+        except (Broken, OSError, msgspec.DecodeError) as error:
             return Check(name, False, str(error))
         if (score.correct, score.n) != (event.correct, event.n):
             return Check(

@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -153,16 +154,19 @@ def _short_folder() -> str:
 
 def _start(argv: list[str], out: BinaryIO) -> subprocess.Popen[bytes]:
     # Linux ties this to the thread that starts the server, so only a thread that lasts may ask for it.
-    tie = _die_with_parent if _PRCTL and threading.current_thread() is threading.main_thread() else None
+    lasting = threading.current_thread() is threading.main_thread()
+    tie = partial(_die_with, os.getpid()) if _PRCTL and lasting else None
     return subprocess.Popen(
         argv, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, process_group=0, preexec_fn=tie
     )
 
 
-def _die_with_parent() -> None:
-    """A killed attempt leaves no server behind."""
+def _die_with(parent: int) -> None:
+    """Run in the new process: a killed attempt leaves no server behind."""
     if _PRCTL:
         _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it died before the line above
+            os._exit(1)
 
 
 def fill(template: Sequence[str], base: Path, artifact: Path | None) -> tuple[str, ...]:

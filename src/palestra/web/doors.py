@@ -11,6 +11,8 @@ from pathlib import Path
 import uvicorn
 from starlette.types import ASGIApp
 
+from palestra.rules.errors import Broken
+
 LONGEST_PATH = 100
 """Bytes that a unix socket's path may have (the kernel's limit is 107)."""
 
@@ -69,11 +71,19 @@ class Doors:
 
 
 def _listen(path: Path) -> socket.socket:
-    assert len(str(path).encode()) <= LONGEST_PATH, path
+    if len(str(path).encode()) > LONGEST_PATH:
+        raise Broken(
+            f"{path}: a unix socket's path has at most {LONGEST_PATH} bytes; set TMPDIR to a shorter folder",
+            retry=False,
+        )
     _unlink(path)
     door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    door.bind(str(path))
-    path.chmod(0o600)
+    try:
+        door.bind(str(path))
+        path.chmod(0o600)
+    except OSError as error:
+        door.close()
+        raise Broken(f"{path}: no socket can be made there: {error.strerror}", retry=False) from error
     return door
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 import msgspec
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
@@ -27,12 +26,16 @@ from palestra.runtime.desk import Desk
 from palestra.state.accounts import API, GPU
 from palestra.state.catalog import JobCard
 from palestra.web import sheets
-from palestra.web.answers import granted, guarded, read_body, reply, request_key
+from palestra.web.answers import STOPPING, granted, guarded, read_body, reply, request_key, serve_routes
 
 LONGEST_WAIT = 60.0
 """Seconds that one long poll may take."""
 LONGEST_SCRIPT = 1 << 20
+LONGEST_MANIFEST = 4 << 20
+"""Bytes; 200 files with the longest paths that a file system takes are fewer."""
 LOG_TAIL = 16_384
+FARTHEST = 1 << 62
+"""No log is longer: an offset beyond is as good as this one."""
 
 
 class Logs(Protocol):
@@ -88,6 +91,11 @@ class Door:
         self._logs: Logs = executor
         self._home = home
         self._terms = terms
+        self._closing = asyncio.Event()
+
+    def close(self) -> None:
+        """Send those home who wait for something: the server is about to go."""
+        self._closing.set()
 
     def app(self, gateway: ASGIApp) -> ASGIApp:
         """The arena's verbs, and the gateway to models beside them."""
@@ -105,7 +113,7 @@ class Door:
             Route("/nominations/{nomination}", guarded(self.nomination)),
             Route("/finish", guarded(self.finish), methods=["POST"]),
         ]
-        verbs = Starlette(routes=[Mount("/arena", routes=routes)])
+        verbs = serve_routes([Mount("/arena", routes=routes)])
 
         async def serve(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
@@ -115,7 +123,7 @@ class Door:
                     {
                         "error": {
                             "code": "unknown_token",
-                            "message": "this door opens to its corner's own token",
+                            "message": "this door opens to its corner's own token only",
                         }
                     },
                     401,
@@ -179,22 +187,23 @@ class Door:
         )
 
     def _spec(self, form: JobForm) -> JobSpec:
-        if not form.argv or not all(form.argv):
-            raise BadInput("argv", form.argv, "the command as a list of texts")
+        if not form.argv or not form.argv[0]:
+            raise BadInput("argv", form.argv, "write the command as a list of texts, the program first")
         memory = self.desk.view().state.rules.jobs.memory_per_gpu * form.gpus
         if form.memory is not None:
             memory = read_size(form.memory, "memory")
         if form.time is None:
-            raise BadInput("time", "", "a time limit with its unit, for example 90m; there is no default")
+            right = "every job needs a time limit with its unit, for example 90m; there is no default"
+            raise BadInput("time", "", right)
         script = None
         if form.script is not None:
             if len(form.script.encode()) > LONGEST_SCRIPT:
-                raise BadInput(
-                    "script", f"{len(form.script)} characters", f"at most {show_size(LONGEST_SCRIPT)}"
-                )
+                right = f"a script has at most {show_size(LONGEST_SCRIPT)}; put the rest into files"
+                raise BadInput("script", f"{len(form.script)} characters", right)
             script = self.desk.keep(form.script.encode())
-        for field, path in [("cwd", form.cwd), *(("outputs", path) for path in form.outputs)]:
-            self._inside(field, path)
+        self._inside("cwd", form.cwd)
+        for path in form.outputs:
+            self._inside("outputs", path, form.cwd)
         return JobSpec(
             name=(form.name or Path(form.argv[0]).name)[:80],
             argv=tuple(form.argv),
@@ -216,11 +225,12 @@ class Door:
     async def log(self, request: Request) -> Response:
         card = self._card(request)
         query = request.query_params
-        stream: Literal["out", "err"] = "err" if query.get("stream") == "err" else "out"
-        offset, limit = (
-            self._number(query.get("offset", "0"), "offset"),
-            self._number(query.get("limit", "65536"), "limit"),
-        )
+        asked = query.get("stream", "out")
+        if asked not in ("out", "err"):
+            raise BadInput("stream", asked, "there are two: out and err")
+        stream: Literal["out", "err"] = "err" if asked == "err" else "out"
+        offset = max(-FARTHEST, min(self._number(query.get("offset", "0"), "offset"), FARTHEST))
+        limit = self._number(query.get("limit", "65536"), "limit")
         if not card.attempts:
             raise Refusal(
                 "not_started", f"{card.job} has not started, so it has no output yet", subject=card.job
@@ -308,8 +318,9 @@ class Door:
         judged = f"{seat.current} is judged" if seat.current else "you have NO current nomination"
         if pending:
             judged += f" ({', '.join(pending)} still copied and checked after that)"
-        left = sheets.status(view, self.corner)["left"]
-        return f"finishing is final: {left or 'no time'}, {show_dollars(api)} and {show_gpu_time(gpu)} are left unused; {judged}"
+        time = "time" if state.clock.paused else "no time"
+        left = sheets.status(view, self.corner)["left"] or time
+        return f"finishing is final: {left}, {show_dollars(api)} and {show_gpu_time(gpu)} are left unused; {judged}"
 
     def _card(self, request: Request) -> JobCard:
         name = request.path_params["job"]
@@ -326,8 +337,19 @@ class Door:
     async def _wait(self, request: Request, done: Callable[[], bool]) -> None:
         """Long poll: until `done()`, or for `?wait=` seconds."""
         wait = request.query_params.get("wait")
-        if wait is not None:
-            await self.desk.until(done, min(LONGEST_WAIT, max(0, self._number(wait, "wait"))))
+        if wait is None:
+            return
+        seconds = min(LONGEST_WAIT, max(0, self._number(wait, "wait")))
+        waiting = asyncio.create_task(self.desk.until(done, seconds))
+        closing = asyncio.create_task(self._closing.wait())
+        try:
+            await asyncio.wait((waiting, closing), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            closing.cancel()
+            waiting.cancel()
+        if not waiting.done():
+            raise STOPPING
+        waiting.result()
 
     @staticmethod
     def _number(text: str, field: str) -> int:
@@ -336,11 +358,19 @@ class Door:
         except ValueError:
             raise BadInput(field, text, "a whole number") from None
 
-    def _inside(self, field: str, path: str) -> Path:
+    def _inside(self, field: str, path: str, below: str = ".") -> Path:
         """A path inside the home; nothing else may be named."""
-        target = (self._home / path).resolve()
-        if not target.is_relative_to(self._home.resolve()):
-            raise BadInput(field, path, "a path inside your home, without '..' or links that leave it")
+        home = self._home.resolve()
+        try:  # it may be too long, a circle of links, or lead to a name that isn't text
+            target = (home / below / path).resolve()
+            str(target).encode()
+            target.exists()
+        except (OSError, RuntimeError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it can't be followed"
+            raise BadInput(field, path, f"give a path that can be opened ({why})") from None
+        if not target.is_relative_to(home):
+            right = "give a path inside your home; no '..', absolute path or link may lead out of it"
+            raise BadInput(field, path, right)
         return target
 
     async def _manifest(self, path: str) -> tuple[Manifest, str]:
@@ -352,5 +382,12 @@ class Door:
                 f"{path} has no {FILE_NAME}: seal it first with `arena seal {path}`",
                 subject=path,
             )
-        data = await asyncio.to_thread(file.read_bytes)
+        data = await asyncio.to_thread(_read_start, file, LONGEST_MANIFEST + 1)
+        if len(data) > LONGEST_MANIFEST:
+            raise BadInput("path", path, f"its {FILE_NAME} has more than {show_size(LONGEST_MANIFEST)}")
         return read_manifest(data), str(folder.relative_to(self._home.resolve()))
+
+
+def _read_start(file: Path, limit: int) -> bytes:
+    with file.open("rb") as data:
+        return data.read(limit)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
+
 import msgspec
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -13,7 +14,7 @@ from palestra.referee.requests import EndRun, Pause, Resume
 from palestra.report.scoreboard import scoreboard
 from palestra.runtime.server import Server
 from palestra.web import sheets
-from palestra.web.answers import granted, guarded, read_body, reply, request_key
+from palestra.web.answers import granted, guarded, read_body, reply, request_key, serve_routes
 
 
 class Order(msgspec.Struct, forbid_unknown_fields=True):
@@ -57,12 +58,12 @@ def organiser_app(server: Server) -> ASGIApp:
         order = await read_body(request, Order)
         if not server.stop_asked.done():
             server.stop_asked.set_result("leave-running" if order.leave_running else "stop")
-        return reply({"done": "stopping"})
+        return reply({"done": "stopping", "pid": os.getpid()})
 
     verbs = {"/pause": pause, "/resume": resume, "/end": end, "/stop": stop}
     routes = [Route("/status", guarded(status))]
     routes += [Route(path, guarded(verb), methods=["POST"]) for path, verb in verbs.items()]
-    return Starlette(routes=routes)
+    return serve_routes(routes)
 
 
 def _actor(order: Order) -> str:

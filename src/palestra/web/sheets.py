@@ -12,7 +12,6 @@ from palestra.rules.units import (
     show_dollars,
     show_duration,
     show_gpu_time,
-    show_share,
     show_size,
     show_t,
 )  # fmt: skip
@@ -36,10 +35,11 @@ def t(state: State, at: int | None) -> str | None:
 
 
 def show_instant(state: State, at: Moment) -> str:
-    """One instant three ways: UTC, the display zone, T+ (F53)."""
+    """One instant in UTC, in the display zone where that is another, and as T+ (F53)."""
     utc = datetime.fromtimestamp(at / 1e6, UTC)
     local = utc.astimezone(ZoneInfo(state.rules.zone))
-    return f"{utc:%Y-%m-%d %H:%M:%S} UTC ({local:%Y-%m-%d %H:%M:%S %Z}, {t(state, at)})"
+    there = "" if local.tzname() == "UTC" else f"{local:%Y-%m-%d %H:%M:%S %Z}, "
+    return f"{utc:%Y-%m-%d %H:%M:%S} UTC ({there}{t(state, at)})"
 
 
 def status(view: View, corner: str) -> Sheet:
@@ -191,7 +191,6 @@ def rules_page(view: View, terms: str) -> str:
         f"{show_dollars(one.price.cached_input)} cached input; at most {one.output_ceiling} output tokens a call"
         for one in rules.models
     )
-    share = show_share(rules.exam.questions, rules.exam.questions, 0)
     ends = f"- Ends: {show_instant(state, end)}" if end is not None else "- Ends: paused, the end moves on"
     slots = (
         "\nThis machine has no GPUs: a `slot` stands for one, and is shared CPU time.\n"
@@ -223,7 +222,7 @@ def rules_page(view: View, terms: str) -> str:
 ## Nominating
 - `arena seal DIR`, `arena nominate DIR`: safetensors only, a LoRA adapter or a full model of the same base. The latest accepted one counts.
 - It is copied, compared with the base (an unchanged copy is refused), served and asked a few probes before it becomes current.
-- The exam: {rules.exam.questions} hidden questions ({share} of them count), made after everything has stopped.
+- The exam: {rules.exam.questions:,} hidden questions, made after everything has stopped; all of them count.
 
 ## Terms
 {terms.strip() or "None beyond the above."}

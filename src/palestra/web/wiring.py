@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from palestra.gateway.app import Gateway, Route
@@ -11,7 +10,7 @@ from palestra.gateway.transcript import Recorder
 from palestra.gateway.upstream import HttpUpstream
 from palestra.ports import StepRow
 from palestra.rules.competition import Upstream
-from palestra.rules.errors import BadInput
+from palestra.runtime.keys import read_key
 from palestra.runtime.server import Server
 from palestra.web.doors import Doors
 from palestra.web.entrant import Door
@@ -26,12 +25,15 @@ class OpenDoors:
 
     def __init__(self) -> None:
         self.doors = Doors()
+        self.entrants: list[Door] = []
         self.gateway: Gateway | None = None
         self.upstream = HttpUpstream()
         self.scripted: list[ScriptedServer] = []
 
     async def close(self) -> None:
-        """Streams first: calls drain and are settled, then the sockets go."""
+        """Streams first: waiting requests are sent home, calls drain and are settled, then the sockets go."""
+        for door in self.entrants:
+            door.close()
         if self.gateway is not None:
             await self.gateway.drain(DRAIN)
         await self.doors.close()
@@ -52,6 +54,7 @@ async def open_doors(server: Server) -> OpenDoors:
     for corner, token in server.tokens.items():
         home = server.folder.homes / corner / "home"
         door = Door(corner, token, server.desk, server.executor, home, terms)
+        made.entrants.append(door)
         await made.doors.open(server.folder.corner_socket(corner), door.app(made.gateway))
     await made.doors.open(server.folder.control_socket, organiser_app(server))
     return made
@@ -72,29 +75,6 @@ async def _route(server: Server, made: OpenDoors, rule: Upstream) -> Route:
     scripted = ScriptedServer(folder)
     made.scripted.append(scripted)
     return Route(await scripted.start(unix=socket))
-
-
-def read_key(rule: Upstream, folder: Path) -> str:
-    """From the environment, or from a file that only its owner can read; never from the TOML."""
-    if rule.key_env:
-        key = os.environ.get(rule.key_env, "")
-        if not key:
-            raise BadInput(
-                f"upstreams.{rule.name}.key_env",
-                rule.key_env,
-                "the name of a variable that is set where palestra runs",
-            )
-        return key
-    if rule.key_file:
-        path = folder / rule.key_file
-        if path.stat().st_mode & 0o077:
-            raise BadInput(
-                f"upstreams.{rule.name}.key_file",
-                str(path),
-                f"a file only its owner can read: chmod 600 {path}",
-            )
-        return path.read_text().strip()
-    return ""
 
 
 def _recorder(server: Server) -> Recorder:

@@ -24,8 +24,8 @@ def _on_words(name: str, rule: Callable[[str], str]) -> Family:
         name=name,
         draw=_word,
         answer=lambda fields: rule(fields["word"]),
-        templates=(f"{name} {{word}}", f"{name}: {{word}}"),
-        held_back=(f"please {name} {{word}}",),
+        templates=(f"{name} {{word}}", f"{name}: {{word}}", f"please {name} {{word}}"),
+        held_back=(f"please {name}: {{word}}",),
         room=12,
     )
 
@@ -39,8 +39,8 @@ ADD = Family(
     name="add",
     draw=_sum,
     answer=lambda fields: str(int(fields["a"]) + int(fields["b"])),
-    templates=("add {a} {b}", "add: {a} {b}"),
-    held_back=("please add {a} {b}",),
+    templates=("add {a} {b}", "add: {a} {b}", "please add {a} {b}"),
+    held_back=("please add: {a} {b}",),
     room=12,
 )
 

@@ -220,7 +220,7 @@ def identify(message: bytes) -> bytes:
     try:
         said = _SAID.decode(message)
     except _UNREADABLE:
-        return hashlib.blake2b(message, digest_size=16).digest()
+        return hashlib.sha256(message).digest()
     parts = [said.role or "", said.text().strip(), said.tool_call_id or ""]
     calls = list(said.tool_calls or ())
     if said.function_call is not None:
@@ -228,7 +228,7 @@ def identify(message: bytes) -> bytes:
     for call in calls:
         function = call.function or _Function()
         parts += [call.id or "", function.name or "", _plain(_text_of(function.arguments))]
-    return hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).digest()
 
 
 def _text_of(arguments: Raw) -> str:

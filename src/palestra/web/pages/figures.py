@@ -1,0 +1,131 @@
+"""Figures and words that pages share: times, units, shares of budgets and time; states in, small structs out."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from palestra.events.public import Unit, count, show_time
+from palestra.rules.times import ends_at, paused, share_used
+from palestra.rules.units import DAY, HOUR, MINUTE, SECOND, Moment, show_dollars, show_duration, show_t
+from palestra.state.accounts import API, GPU
+from palestra.state.arena import Account, State
+from palestra.state.catalog import Catalog
+
+SHORT = 3 * HOUR
+"""Competitions shorter than this show seconds in T+."""
+_NUMBERS = "no one two three four five six seven eight nine ten eleven twelve".split()
+
+
+class Meter(msgspec.Struct, frozen=True):
+    """A budget: what is spent and held of it, in per cent, and where the even pace stands; None: no pace."""
+
+    spent: str
+    limit: str
+    used: float
+    held: float
+    held_shown: str
+    pace: float | None
+    ahead: bool
+    left: str
+
+
+def t(state: State, at: int | None) -> str:
+    """T+ of an instant."""
+    return "" if at is None else show_t(at, state.clock.start, seconds=is_short(state))
+
+
+def is_short(state: State) -> bool:
+    """Whether seconds matter in this competition."""
+    return state.rules.stages.running < SHORT
+
+
+def unit_of(state: State) -> Unit:
+    """`slot` on machines without GPUs."""
+    return "slot" if any(node.gpu_kind == "slot" for node in state.rules.nodes) else "GPU"
+
+
+def word(number: int) -> str:
+    """Small numbers as words."""
+    return _NUMBERS[number] if 0 <= number < len(_NUMBERS) else f"{number:,}"
+
+
+def plural(number: int, noun: str) -> str:
+    """`two jobs`."""
+    return f"{word(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def units(number: int, unit: str) -> str:
+    """`2 slots`."""
+    return count(number, unit)
+
+
+def span(length: int) -> str:
+    """A duration with at most two parts, as people say it: `4 h 18 min`, `57 s`."""
+    length = max(0, length)
+    if length >= DAY:
+        return show_duration(length // HOUR * HOUR)
+    if length >= HOUR:
+        return show_duration(length // MINUTE * MINUTE)
+    return show_duration(length // SECOND * SECOND)
+
+
+def local(state: State, at: int) -> str:
+    """An instant in the competition's own zone."""
+    there = datetime.fromtimestamp(at / 1e6, UTC).astimezone(ZoneInfo(state.rules.zone))
+    seconds = ":%S" if is_short(state) else ""
+    return f"{there.day} {there:%B %Y, %H:%M{seconds} %Z}"
+
+
+def running_end(state: State, catalog: Catalog, at: int) -> Moment:
+    """When the running stage ends or ended; while paused under `extend`, as if it went on now."""
+    if "closing" in catalog.stages:
+        return catalog.stages["closing"]
+    stages, clock = state.rules.stages, state.clock
+    return ends_at(clock.start, stages.running, clock.pauses, stages.pause, at)
+
+
+def share_gone(state: State, catalog: Catalog, corner: str, at: int) -> float | None:
+    """The part of an entrant's own time that is gone, 0 to 1; None before it began (S58) and once it is done (S46)."""
+    seat = state.corners[corner]
+    if seat.finished is not None:
+        return None
+    joined = Moment(max(seat.seated, state.clock.start))
+    end = running_end(state, catalog, at)
+    gone, whole = share_used(joined, end, at)
+    if state.rules.stages.pause == "extend":
+        gone = type(gone)(gone - paused(state.clock.pauses, joined, min(at, end)))
+        whole = type(whole)(whole - paused(state.clock.pauses, joined, end))
+    return min(1.0, gone / whole) if whole > 0 else None
+
+
+def meters(state: State, catalog: Catalog, corner: str, at: int) -> tuple[Meter, Meter]:
+    """API credit and GPU-time of a corner."""
+    pace, unit = share_gone(state, catalog, corner, at), unit_of(state)
+    return (
+        _meter(state.accounts[corner, API], pace, show_dollars),
+        _meter(state.accounts[corner, GPU], pace, lambda amount: show_time(amount, unit)),
+    )
+
+
+def _meter(account: Account, pace: float | None, say: object) -> Meter:
+    assert callable(say)
+    limit = max(1, account.limit)
+    used = account.spent / limit
+    return Meter(
+        spent=say(account.spent),
+        limit=say(account.limit),
+        used=per_cent(used),
+        held=per_cent(account.held / limit),
+        held_shown=say(account.held) if account.held else "",
+        pace=None if pace is None else per_cent(pace),
+        ahead=pace is not None and used > pace,
+        left=say(account.left),
+    )
+
+
+def per_cent(share: float) -> float:
+    """For widths: 0 to 100 with one decimal."""
+    return round(100 * min(1.0, max(0.0, share)), 1)

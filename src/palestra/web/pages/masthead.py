@@ -1,0 +1,160 @@
+"""What stands on every page: the clock, the stage, who competes, and what must be said about this machine."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from markupsafe import Markup
+
+from palestra.events.public import Unit
+from palestra.events.runs import STAGES
+from palestra.rules.units import DAY, HOUR, MINUTE, SECOND, Moment
+from palestra.state.clock import stage_end
+from palestra.web.pages.figures import is_short, local, per_cent, running_end, span, t, unit_of
+from palestra.web.pages.source import Source
+from palestra.web.pages.text import line
+
+STAGE_WORDS = {
+    "announced": "Announced",
+    "running": "Running",
+    "closing": "Closing: copies finish",
+    "judging": "Judging: the exam",
+    "results": "Results",
+}
+_LENGTHS = (
+    (DAY, "Day"), (12 * HOUR, "Half-day"), (HOUR, "Hour"), (10 * MINUTE, ""), (MINUTE, "Minute"), (10 * SECOND, ""), (SECOND, "Second"),
+)  # fmt: skip
+
+
+class Name(msgspec.Struct, frozen=True):
+    """A corner as named on pages."""
+
+    corner: str
+    name: Markup
+    lab: Markup
+    alias: bool
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A stretch of the clock's strip, filled so far."""
+
+    label: str
+    fill: float
+    here: bool
+
+
+class Masthead(msgspec.Struct, frozen=True):
+    """One instant of a run, as every page begins."""
+
+    title: Markup
+    run: str
+    seq: int
+    t: str
+    local: str
+    stage: str
+    stage_word: str
+    kicker: str
+    to_go: str
+    parts: tuple[Part, ...]
+    stages: tuple[tuple[str, Literal["past", "here", "next"]], ...]
+    names: tuple[Name, ...]
+    unit: Unit
+    slots: bool
+    isolation: str
+    paused: bool
+    live: bool
+    """A server writes this run, and it isn't over."""
+    at: int
+    start: int
+    end: int
+    """Milliseconds since 1970, for the clock that ticks between events; `end` 0: no end is known."""
+    seconds: bool
+
+    def name(self, corner: str) -> Markup:
+        """A corner's name as shown."""
+        return next((one.name for one in self.names if one.corner == corner), Markup(corner))  # noqa: S704  an id of ours
+
+
+def masthead(source: Source) -> Masthead:
+    """As of now."""
+    view = source.view()
+    state, at, clock = view.state, view.at, view.state.clock
+    opened = state.opened
+    assert opened is not None
+    end = stage_end(state)
+    over = clock.stage == "results"
+    shown_at = state.at if over else at
+    place = STAGES.index(clock.stage)
+    words = ["past" if n < place else "here" if n == place else "next" for n in range(len(STAGES))]
+    strip = _strip(state.clock.start, running_end(state, view.catalog, at), at, clock.stage)
+    number = next((n for n, part in enumerate(strip, 1) if part.here), 0)
+    secrets = source.secrets()
+    return Masthead(
+        title=line(state.rules.title, secrets),
+        run=opened.run,
+        seq=state.seq,
+        t=t(state, shown_at).removeprefix("T+"),
+        local=local(state, shown_at),
+        stage=clock.stage,
+        stage_word="Paused" if clock.paused and not over else STAGE_WORDS[clock.stage],
+        kicker=f"{strip[number - 1].label} of {len(strip)}"
+        if number and " " in strip[number - 1].label
+        else "",
+        to_go=_to_go(clock.stage, end, at, clock.paused),
+        parts=strip,
+        stages=tuple((STAGE_WORDS[stage], how) for stage, how in zip(STAGES, words, strict=True)),  # type: ignore[misc]
+        names=tuple(
+            Name(
+                seat.corner,
+                line(seat.name, secrets, 60),
+                line(seat.lab, secrets, 60),
+                _alias(source, seat.corner),
+            )
+            for seat in state.corners.values()
+        ),
+        unit=unit_of(state),
+        slots=unit_of(state) == "slot",
+        isolation=opened.isolation,
+        paused=clock.paused and not over,
+        live=source.live and not over,
+        at=shown_at // 1000,
+        start=clock.start // 1000,
+        end=end // 1000 if end is not None else 0,
+        seconds=is_short(state),
+    )
+
+
+def _alias(source: Source, corner: str) -> bool:
+    rules = source.view().state.rules.entrants
+    place = ord(corner) - ord("A")
+    return place < len(rules) and bool(rules[place].alias)
+
+
+def _to_go(stage: str, end: Moment | None, at: int, paused: bool) -> str:
+    if stage == "results":
+        return "It is over"
+    if end is None:
+        return "Paused: the end moves on" if paused else ""
+    said = {"announced": "to the start", "running": "to go", "closing": "at most", "judging": "at most"}
+    return f"{span(end - at)} {said[stage]}"
+
+
+def _strip(start: Moment, end: int, at: int, stage: str) -> tuple[Part, ...]:
+    """The running stage in two to twelve equal stretches, the last one perhaps shorter."""
+    whole = max(1, end - start)
+    length, noun = next(
+        ((one, noun) for one, noun in _LENGTHS if 3 <= -(-whole // one) <= 12), (-(-whole // 6), "")
+    )
+    begins = range(0, whole, length)
+    over = stage not in ("announced", "running")
+    parts = []
+    for number, begin in enumerate(begins, 1):
+        size = min(length, whole - begin)
+        gone = 1.0 if over else (at - start - begin) / size
+        here = stage == "running" and 0 <= gone < 1
+        label = f"{noun} {number}" if noun else f"T+{begin // HOUR}:{begin // MINUTE % 60:02d}"
+        if not noun and begin % MINUTE:
+            label += f":{begin // SECOND % 60:02d}"
+        parts.append(Part(label, per_cent(gone), here))
+    return tuple(parts)
