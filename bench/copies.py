@@ -24,6 +24,9 @@ from palestra.vault.samples import seal
 from palestra.vault.source import Source
 from palestra.vault.staging import copy_file
 
+PERFORMANCE = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
+BEGIN, END = "<!-- bench copies: begin -->", "<!-- bench copies: end -->"
+OURS, DURABLE, PLAIN = "palestra", "cp + sync + sha256sum", "cp + sha256sum"
 GOAL = 0.8
 SHARDS = 4
 
@@ -64,17 +67,32 @@ def measure(what: Callable[[], None], goal: Path) -> tuple[float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--size", type=int, default=512, metavar="MIB", help="of all files together (default 512)")
+    parser.add_argument(
+        "--size", type=int, default=512, metavar="MIB", help="of all files together (default 512)"
+    )
     parser.add_argument("--dir", type=Path, help="where to work; the disk that is measured")
+    parser.add_argument("--dry", action="store_true", help="leave docs/performance.md alone")
     parser.add_argument("--copy", type=Path, nargs=2, metavar=("FROM", "TO"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.copy:
         copy_all(*given.copy)
         return
     with tempfile.TemporaryDirectory(dir=given.dir) as folder:
-        report(run(Path(folder).absolute(), given.size << 20, given.rounds))
+        times = run(Path(folder).absolute(), given.size << 20, given.rounds)
+    table = tell(times, given.size << 20)
+    print(table)
+    if not given.dry:
+        old = PERFORMANCE.read_text() if PERFORMANCE.exists() else ""
+        PERFORMANCE.write_text(put_into(old, table))
+    ours_taken = medians(times[OURS])[0]
+    ratios = {f"speed of {name}": round(medians(times[name])[0] / ours_taken, 2) for name in (DURABLE, PLAIN)}
+    goals = dict.fromkeys(ratios, GOAL)
+    met = all(ratios[name] >= goals[name] for name in goals)
+    print(json.dumps({"bench": "copies", "ratios": ratios, "goals": goals, "met": met}))
 
 
 def run(place: Path, size: int, rounds: int) -> dict[str, list[tuple[float, float]]]:
@@ -84,9 +102,9 @@ def run(place: Path, size: int, rounds: int) -> dict[str, list[tuple[float, floa
         (source / f"model-{shard + 1:05}-of-{SHARDS:05}.safetensors").write_bytes(os.urandom(size // SHARDS))
     manifest = seal(source)
     candidates: dict[str, Callable[[], None]] = {
-        "palestra": lambda: ours(source, goal, manifest),
-        "cp + sync + sha256sum": lambda: peer(source, goal, manifest, durable=True),
-        "cp + sha256sum": lambda: peer(source, goal, manifest, durable=False),
+        OURS: lambda: ours(source, goal, manifest),
+        DURABLE: lambda: peer(source, goal, manifest, durable=True),
+        PLAIN: lambda: peer(source, goal, manifest, durable=False),
     }
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in candidates}
     for turn in range(rounds + 1):
@@ -97,18 +115,35 @@ def run(place: Path, size: int, rounds: int) -> dict[str, list[tuple[float, floa
     return times
 
 
-def report(times: dict[str, list[tuple[float, float]]]) -> None:
-    wall = {name: statistics.median(taken[0] for taken in values) for name, values in times.items()}
-    spent = {name: statistics.median(taken[1] for taken in values) for name, values in times.items()}
-    print(f"{'':<24}{'wall s':>10}{'CPU s':>10}{'speed against ours':>22}")
-    for name in times:
-        print(f"{name:<24}{wall[name]:>10.2f}{spent[name]:>10.2f}{wall['palestra'] / wall[name]:>22.2f}")
-    durable = wall["cp + sync + sha256sum"] / wall["palestra"]
-    plain = wall["cp + sha256sum"] / wall["palestra"]
-    ratios = {"speed of cp + sync + sha256sum": round(durable, 3), "speed of cp + sha256sum": round(plain, 3)}
-    goals = dict.fromkeys(ratios, GOAL)
-    met = all(ratios[name] >= goals[name] for name in goals)
-    print(json.dumps({"bench": "copies", "ratios": ratios, "goals": goals, "met": met}))
+def tell(times: dict[str, list[tuple[float, float]]], size: int) -> str:
+    """The table, in Markdown."""
+    wall, spent = ({name: medians(values)[at] for name, values in times.items()} for at in (0, 1))
+    lines = [
+        f"{size >> 20} MiB in {SHARDS} files, medians of {len(times[OURS])} rounds, both with a warm cache.",
+        "",
+        "| what | wall s | CPU s | our speed against it | goal |",
+        "|---|---|---|---|---|",
+        f"| Palestra: copied, hashed, checked, on disk | {wall[OURS]:.2f} | {spent[OURS]:.2f} | | |",
+    ]
+    for name in (DURABLE, PLAIN):
+        ratio = wall[name] / wall[OURS]
+        lines.append(
+            f"| `{name}` | {wall[name]:.2f} | {spent[name]:.2f} | {ratio:.2f}x | at least {GOAL:g}x |"
+        )
+    return "\n".join(lines)
+
+
+def medians(values: list[tuple[float, float]]) -> tuple[float, float]:
+    return statistics.median(one[0] for one in values), statistics.median(one[1] for one in values)
+
+
+def put_into(text: str, section: str) -> str:
+    """The page with the section of this measurement replaced, or added at its end."""
+    marked = f"{BEGIN}\n## Copies\n\n{section}\n{END}\n"
+    before, begin, rest = text.partition(BEGIN)
+    if not begin:
+        return f"{text.rstrip() or '# Performance'}\n\n{marked}"
+    return before + marked + rest.partition(END)[2].removeprefix("\n")
 
 
 if __name__ == "__main__":

@@ -17,15 +17,13 @@ JOBS = 40
 UNIT = "test:killed:"
 
 
-def serve_and_die(spool: Path, runs: Path, chance: random.Random) -> int:
+def serve_and_die(spool: Path, runs: Path, upto: int, chance: random.Random) -> int:
     """One life of a server; returns how many jobs it said it had started."""
     argv = [sys.executable, str(CHILD), str(spool), str(runs), str(JOBS)]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         assert server.stdin and server.stdout
         lines = 0
-        for _ in range(chance.randint(4, JOBS)):
-            if not server.stdout.readline():
-                break
+        while lines < upto and server.stdout.readline():
             lines += 1
         # Then, somewhere within the next start: a timer, as its moment is what is drawn.
         timer = threading.Timer(chance.uniform(0, 0.02), server.kill)
@@ -51,11 +49,10 @@ def test_kill_9_of_the_server_loses_nothing_and_repeats_nothing(tmp_path: Path) 
     spool, runs = tmp_path / "spool", tmp_path / "runs"
     runs.mkdir()
     chance = random.Random(2)
-    lives, started = 0, 0
-    while started < JOBS or lives < 6:
-        started = max(started, serve_and_die(spool, runs, chance))
-        lives += 1
-        assert lives < 60
+    upto = 0
+    while upto < JOBS:
+        upto = min(JOBS, upto + chance.randint(0, 8))
+        assert serve_and_die(spool, runs, upto, chance) == upto
     snapshots = ended(LocalProcesses(spool, UNIT), JOBS)
     for number in range(JOBS):
         snapshot = snapshots[f"A-j{number}.1"]

@@ -67,7 +67,7 @@ class Kill(NamedTuple):
     why: str
     rows: int
     stage: str
-    open: str
+    open: Counter[str]
 
 
 def moment(entry: Entry, cards: Catalog) -> str:
@@ -82,7 +82,7 @@ def moment(entry: Entry, cards: Catalog) -> str:
     return type(entry.event).__name__
 
 
-def under_way(state: State) -> str:
+def under_way(state: State) -> Counter[str]:
     """What was open when the server died."""
     counts = {
         "calls": len(state.calls),
@@ -92,7 +92,7 @@ def under_way(state: State) -> str:
         "validations": sum(one.state == "validating" for one in state.nominations.values()),
         "exams": sum(not sitting.over for sitting in state.exams.values()),
     }
-    return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    return +Counter(counts)
 
 
 class Witness:
@@ -164,6 +164,12 @@ class Killer:
         """Moments that never came."""
         return +self._due
 
+    def places(self) -> set[str]:
+        """Stages and things under way, in and during which it was killed; right after a start counts, too."""
+        started = {"CallReserved": "calls", "CopyStarted": "copies", "ExamStarted": "exams"}
+        at = {started[name] for kill in self.kills for name in kill.why.split(", ") if name in started}
+        return at | {kill.stage for kill in self.kills} | {what for kill in self.kills for what in kill.open}
+
     def _come(self) -> list[str]:
         """The moments among the new rows, each that is still due."""
         names = [moment(entry, self.arena.journal.cards) for entry in self.arena.journal.read()]
@@ -195,6 +201,7 @@ class Killer:
                 return CHANCE
             assert lived < PATIENCE, f"nothing happened for {lived:.0f} s:\n{server.said()}"
             time.sleep(LOOK)
+        self._come()
         return ""
 
     @staticmethod

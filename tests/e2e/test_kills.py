@@ -27,6 +27,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 SEED = 20
 LEAST = 30
 """Kills; there are about 40."""
+PLACES = set("opening running closing judging calls attempts sessions copies validations exams".split())
+"""Where at least one of them must have struck."""
 
 
 class Counting(Player):
@@ -73,6 +75,7 @@ def test_kill_9_anywhere_loses_nothing_and_repeats_nothing(made: Path, tmp_path:
         sys.stdout.write("\n".join(map(str, [*killer.kills, killer.witness.adopted, ""])))
         assert len(killer.kills) >= LEAST
         assert killer.left_out() == Counter()
+        assert killer.places() >= PLACES
         assert "Traceback" not in last.said()
         everything_ran_once(arena)
         everything_was_charged_once(arena, player)

@@ -124,6 +124,21 @@ async def test_at_zero_calls_are_refused_without_the_upstream_and_the_corner_may
             assert (response.status, said["error"]["code"]) == (403, "finished")
 
 
+@on_loop
+async def test_a_call_that_is_too_dear_isnt_the_end() -> None:
+    """S84: a long conversation doesn't fit any more: 400, so that the client shortens it; a short one goes through."""
+    async with (
+        standing(whole(completion(told=usage(1, 1)))) as (stand, url),
+        serving(url, credit=CENT) as arena,
+    ):
+        async with arena.post(ask("x" * 30_000)) as response:
+            said = msgspec.json.decode(await response.read())
+            assert (response.status, said["error"]["code"]) == (400, "call_too_dear")
+        async with arena.post(ask("x")) as response:
+            assert response.status == 200
+        assert len(stand.bodies) == 1
+
+
 @pytest.mark.parametrize("hang_up", [False, True])
 @on_loop
 async def test_64_streams_never_overshoot_a_cent(hang_up: bool) -> None:

@@ -117,6 +117,7 @@ def test_a_json_answer_to_a_stream_request_is_read_as_json() -> None:
     ("error", "status", "waits"),
     [
         (Refusal("credit_spent", "x"), 402, False),
+        (Refusal("call_too_dear", "x"), 400, False),
         (Refusal("credit_held", "x", retry=True), 429, True),
         (Refusal("paused", "x", retry=True), 503, True),
         (Refusal("stopping", "x", retry=True), 503, True),

@@ -22,13 +22,17 @@ from palestra.referee.observations import (
     TroubleOver,
 )
 from palestra.referee.requests import (
+    AddEntrant,
     CancelJob,
     EndRun,
     Finish,
     Nominate,
     Pause,
+    RemoveEntrant,
     ReserveCall,
+    RestartEntrant,
     Resume,
+    RotateToken,
     SealCheckpoint,
     SubmitJob,
 )
@@ -149,4 +153,34 @@ def troubled() -> Rehearsal:
     return run
 
 
-RECORDINGS: dict[str, Callable[[], Rehearsal]] = {"complete": complete, "troubled": troubled}
+def joined() -> Rehearsal:
+    """One entrant joins under an alias while the run goes on, one is taken out, one gets a new token and a new start."""
+    run = Rehearsal(competition(running=3 * HOUR, entrants=ENTRANTS))
+    run.at = Moment(START + HOUR)
+    starts = Moment(START + HOUR + 5 * MINUTE)
+    heron = AddEntrant("organiser:one", "j1", "Heron", "", "house", "small", starts, sealed_name="5ea1ed")
+    assert run.grant(heron) == "C"
+    run.grant(AddEntrant("organiser:one", "j2", "Ibis", "Lab Three", "house", "small", starts))
+    run.grant(RemoveEntrant("organiser:one", "j3", "D", "it has no model yet"))
+    run.until(starts)
+    run.accept(run.nominate("B", "w1"))
+    run.grant(RotateToken("organiser:one", "j4", "A"))
+    run.tell(SessionExited("A-s1", 143, HOUR))
+    run.wait(MINUTE)
+    run.grant(RestartEntrant("organiser:one", "j5", "C", "it can't find its notes"))
+    run.tell(SessionExited("C-s1", 143, MINUTE))
+    run.wait(MINUTE)
+    run.accept(run.nominate("C", "w2"), FULL)
+    run.grant(RemoveEntrant("organiser:one", "j6", "B", "against the terms"))
+    run.tell(SessionExited("B-s1", 143, HOUR))
+    run.until(START + 3 * HOUR)
+    settle(run)
+    play_out(run, {"A": None, "C": 512, "base": 271})
+    return run
+
+
+RECORDINGS: dict[str, Callable[[], Rehearsal]] = {
+    "complete": complete,
+    "troubled": troubled,
+    "joined": joined,
+}

@@ -50,7 +50,7 @@ def test_leaks_come_in_three_disguises_and_with_held_back_wordings(tmp_path: Pat
     ]
     embedded = [prompt for prompt in pool if prompt not in dev and any(one in prompt for one in dev)]
     assert (len(verbatim), len(retouched), len(embedded)) == (20, 20, 20)
-    assert any("please" in prompt.lower() for prompt in verbatim)
+    assert any(prompt.startswith("please") and ":" in prompt for prompt in verbatim)
 
 
 def test_coverage_is_of_the_question_not_of_the_row() -> None:

@@ -138,6 +138,12 @@ def test_every_request_there_is_has_a_rule() -> None:
         asked.SealCheckpoint: lambda: asked.SealCheckpoint("A", None, digest("w"), "w", Bytes(1), 1),
         asked.Nominate: lambda: asked.Nominate("A", None, digest("w"), "w", Bytes(1), AnswerSettings()),
         asked.Finish: lambda: asked.Finish("A", None),
+        asked.AddEntrant: lambda: asked.AddEntrant(
+            "organiser:one", None, "Late", "", "house", "small", START
+        ),
+        asked.RemoveEntrant: lambda: asked.RemoveEntrant("organiser:one", None, "A", ""),
+        asked.RotateToken: lambda: asked.RotateToken("organiser:one", None, "A"),
+        asked.RestartEntrant: lambda: asked.RestartEntrant("organiser:one", None, "A", ""),
     }
     assert set(asked.Request.__subclasses__()) == set(samples)
     for make in samples.values():

@@ -19,14 +19,14 @@ def board(run: Rehearsal) -> Scoreboard:
     return scoreboard(run.state, run.book.catalog)
 
 
-def played(**rules: int) -> Rehearsal:
+def played() -> Rehearsal:
     """Two corners, a call, a job and a nomination each, to the end."""
-    run = Rehearsal(competition(**rules))
+    run = Rehearsal()
     for corner in "AB":
         call = run.reserve(corner)
         run.answer(call, Usage(fresh_input=1_000, output=777))
         job = run.submit(corner)
-        run.at += 10 * MINUTE  # type: ignore[assignment]
+        run.wait(10 * MINUTE)
         run.exit(job, ran=10 * MINUTE)
         run.accept(run.nominate(corner, f"w{corner}"))
     play_out(run, {"base": 200, "A": 636, "B": 741})

@@ -10,7 +10,15 @@ from tests.world import play_out
 
 from palestra.events.base import Entry, Event
 from palestra.events.codec import KINDS, read_entry
-from palestra.events.corners import EntrantFinished, SessionEnded, SessionStarted
+from palestra.events.corners import (
+    EntrantAnnounced,
+    EntrantFinished,
+    EntrantRemoved,
+    RestartAsked,
+    SessionEnded,
+    SessionStarted,
+    TokenRotated,
+)
 from palestra.events.exams import ExamFailed
 from palestra.events.jobs import AttemptStarted, JobEnded, JobSubmitted, WaitChanged
 from palestra.events.nominations import CopyKept, NominationAccepted, NominationRejected
@@ -34,6 +42,13 @@ TOLD: list[tuple[Event, str]] = [
     (SessionStarted("A-s2", "A", "house"), "A starts (A-s2, house)"),
     (SessionEnded("A-s2", "A", 143, "stopped", quick=False), "A session A-s2 stopped, exit code 143"),
     (SessionEnded("A-s2", "A", None, "lost", quick=False), "A session A-s2 lost"),
+    (EntrantAnnounced("C", "Owl", "", "house", "small", Moment(9), "organiser:mara"), "C Owl is announced by organiser:mara"),
+    (EntrantAnnounced("C", "Owl", "Lab", "house", "small", Moment(9), "organiser:mara"), "C Owl (Lab) is announced by organiser:mara"),
+    (EntrantRemoved("C", "organiser:mara", ""), "C is taken out by organiser:mara"),
+    (EntrantRemoved("C", "organiser:mara", "left"), "C is taken out by organiser:mara: left"),
+    (TokenRotated("C", "organiser:mara"), "C has a new token, by organiser:mara"),
+    (RestartAsked("C", "organiser:mara", ""), "C is started anew by organiser:mara"),
+    (RestartAsked("C", "organiser:mara", "stuck"), "C is started anew by organiser:mara: stuck"),
     (EntrantFinished("A"), "A has finished"),
     (EntrantFinished("A", "enough"), "A has finished: enough"),
     (Refused("A", "time_over_limit", "time", "time = 5 h; a job may ask for at most 4 h"), "A refused, time_over_limit: time = 5 h; a job may ask for at most 4 h"),

@@ -111,7 +111,6 @@ class Inside:
             arena=Path("/bin/arena"),
             python="/usr/bin/python3",
             exam_seed=SEED,
-            commands={},
         )
         self._hands = Hands(
             outside.executor,

@@ -110,6 +110,17 @@ def test_answers_are_compared_with_the_bases(desk: Desk, way: str) -> None:
     assert "step=16 of=16" in out
 
 
+def test_base_answers_that_are_known_need_no_second_server(desk: Desk) -> None:
+    """The base's answers to the same probes and settings can be laid there from an earlier validation."""
+    desk.plan("--answers", "fixed", base_argv=("no-such-program",), base_answers="base.jsonl")
+    write_lines(desk.folder / "base.jsonl", [Answer(f"q{n}", "ok" if n else "no", "stop") for n in range(8)])
+    code, out, _ = desk.run()
+    assert code == 0
+    assert desk.done.judged == Judged(probes=8, stopped=8, differing=1)
+    assert desk.done.base_ready is None
+    assert out.splitlines()[-1] == "PALESTRA progress step=16 of=16"
+
+
 def test_an_adapter_without_effect_differs_nowhere(desk: Desk) -> None:
     """F30: 200 OK and the base's answers."""
     desk.plan("--answers", "echo", base_model="base", base_answers="base.jsonl")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from palestra.events.base import Event
-from palestra.rules.units import GpuMicros, NanoDollars
+from palestra.rules.units import GpuMicros, Moment, NanoDollars
 
 
 class EntrantSeated(Event, frozen=True):
@@ -20,6 +20,52 @@ class EntrantSeated(Event, frozen=True):
     api_credit: NanoDollars
     gpu_time: GpuMicros
     sealed_name: str = ""
+    command: tuple[str, ...] = ()
+
+
+class EntrantAnnounced(Event, frozen=True):
+    """An entrant will take the next free corner, from `starts` on: told before it starts."""
+
+    SUBJECT: ClassVar[str] = "corner"
+    corner: str
+    name: str
+    lab: str
+    harness: str
+    model: str
+    starts: Moment
+    by: str
+    command: tuple[str, ...] = ()
+    sealed_name: str = ""
+    asked: str = ""
+
+
+class EntrantRemoved(Event, frozen=True):
+    """An organiser took an entrant out: its processes end, and nothing of it is judged."""
+
+    SUBJECT: ClassVar[str] = "corner"
+    corner: str
+    by: str
+    reason: str
+    asked: str = ""
+
+
+class TokenRotated(Event, frozen=True):
+    """A corner's token was replaced; the old one opens nothing any more."""
+
+    SUBJECT: ClassVar[str] = "corner"
+    corner: str
+    by: str
+    asked: str = ""
+
+
+class RestartAsked(Event, frozen=True):
+    """An organiser wants a corner's agent started anew; its failures so far are forgiven."""
+
+    SUBJECT: ClassVar[str] = "corner"
+    corner: str
+    by: str
+    reason: str
+    asked: str = ""
 
 
 class EntrantFinished(Event, frozen=True):

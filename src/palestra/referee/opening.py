@@ -39,6 +39,7 @@ def open_run(state: State, request: OpenRun, at: Moment) -> list[Event] | Refusa
             api_credit=allowance.api_credit,
             gpu_time=allowance.gpu_time,
             sealed_name=sealed.get(rule.alias, ""),
+            command=rule.command,
         )
         for index, rule in enumerate(entrants)
     ]

@@ -60,6 +60,38 @@ class EndRun(Request, frozen=True):
     reason: str
 
 
+class AddEntrant(Request, frozen=True):
+    """Announce an entrant that joins while the run goes on. Under an alias only the alias is named here."""
+
+    name: str
+    lab: str
+    harness: str
+    model: str
+    starts: Moment
+    command: tuple[str, ...] = ()
+    sealed_name: str = ""
+
+
+class RemoveEntrant(Request, frozen=True):
+    """Take an entrant out: it ends, and is not judged."""
+
+    corner: str
+    reason: str
+
+
+class RotateToken(Request, frozen=True):
+    """A corner has a new token; its agent is started again with it."""
+
+    corner: str
+
+
+class RestartEntrant(Request, frozen=True):
+    """Start a corner's agent anew, and forgive what failed before."""
+
+    corner: str
+    reason: str
+
+
 class ReserveCall(Request, frozen=True):
     """May this model call be made, at its worst case? The price comes from the run's own rules."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from palestra.events.base import Event, clip
 from palestra.events.runs import AlarmCleared, AlarmRaised, RefusalsCounted, ReportFrozen, TailRepaired
-from palestra.referee import exams, jobs, nominate, opening, schedule, sessions, spend, stages
+from palestra.referee import entrants, exams, jobs, nominate, opening, schedule, sessions, spend, stages
 from palestra.referee import observations as seen
 from palestra.referee import requests as asked
 from palestra.referee.observations import Observation
@@ -22,6 +22,10 @@ _REQUESTS: dict[type[Request], Callable[[State, Any, Moment], list[Event] | Refu
     asked.Pause: stages.pause,
     asked.Resume: stages.resume,
     asked.EndRun: stages.end,
+    asked.AddEntrant: entrants.add,
+    asked.RemoveEntrant: entrants.remove,
+    asked.RotateToken: entrants.rotate,
+    asked.RestartEntrant: entrants.restart,
     asked.ReserveCall: spend.reserve,
     asked.SubmitJob: jobs.submit,
     asked.CancelJob: jobs.cancel,
@@ -103,6 +107,8 @@ def follow(state: State, at: Moment) -> list[Event]:
         or (nominate.out_of_time(state) if late and state.clock.stage == "closing" else [])
         or (exams.out_of_time(state) if late and state.clock.stage == "judging" else [])
         or stages.stop_leftovers(state)
+        or entrants.void(state)
+        or entrants.due(state, at)
         or sessions.due(state, at)
         or nominate.follow(state)
         or exams.follow(state)
@@ -111,11 +117,13 @@ def follow(state: State, at: Moment) -> list[Event]:
 
 
 def next_due(state: State) -> Moment | None:
-    """The next instant at which time alone changes something: a stage's end, or an agent's restart."""
+    """The next instant at which time alone changes something: a stage's end, an entrant's start, an agent's restart."""
     if state.opened is None:
         return None
     end = stage_end(state)
     moments = [end] if end is not None and stages.ends_by_time(state) else []
+    if state.clock.stage == "running":
+        moments += [one.starts for one in state.announced.values()]
     if state.clock.stage == "running" and not state.clock.paused:
         busy = {session.corner for session in state.sessions.values()}
         moments += [

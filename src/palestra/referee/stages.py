@@ -83,7 +83,7 @@ def enter(state: State, at: Moment) -> list[Event]:
         case "announced" if late and not clock.paused:
             return [StageEntered("running", "the clock")]
         case "running":
-            done = all(corner.finished is not None for corner in state.corners.values())
+            done = not state.announced and all(seat.finished is not None for seat in state.corners.values())
             if clock.end_asked:
                 return [StageEntered("closing", "an organiser ended the stage")]
             if late:

@@ -99,7 +99,7 @@ def _line(state: State, catalog: Catalog, corner: str, exams: dict[str, Sitting]
         lab=seat.lab,
         rank=None,
         score=_score(sitting),
-        unscored_because=_why_unscored(state, seat.current, sitting),
+        unscored_because=_why_unscored(state, seat.current, sitting, removed=seat.removed),
         api_spent=api.spent,
         api_limit=api.limit,
         gpu_spent=gpu.spent,
@@ -117,11 +117,13 @@ def _kind(card: NominationCard | None) -> str:
     return card.inspection.kind if card is not None and card.inspection is not None else ""
 
 
-def _why_unscored(state: State, current: str, sitting: Sitting | None) -> str:
+def _why_unscored(state: State, current: str, sitting: Sitting | None, *, removed: bool) -> str:
     if sitting is not None and sitting.correct is not None:
         return ""
     if sitting is not None and sitting.failed:
         return sitting.failed
+    if removed:
+        return "taken out"
     if not current and state.clock.stage in ("judging", "results"):
         return "no nomination"
     return "not yet"

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from palestra.events.base import Entry
-from palestra.events.corners import EntrantFinished, EntrantSeated, SessionEnded, SessionStarted
+from palestra.events.corners import (
+    EntrantAnnounced,
+    EntrantFinished,
+    EntrantRemoved,
+    EntrantSeated,
+    RestartAsked,
+    SessionEnded,
+    SessionStarted,
+    TokenRotated,
+)
 from palestra.events.exams import ExamFailed, ExamScored, ExamStarted
 from palestra.events.jobs import AttemptStarted, JobEnded, JobSubmitted, WaitChanged
 from palestra.events.nominations import (
@@ -25,7 +34,6 @@ from palestra.report.visible import visible
 from palestra.rules.units import show_dollars, show_duration, show_gpu_time, show_share, show_size
 from palestra.state.queue import HOUSE
 
-
 _WAITS = {
     "paused": ": the competition is paused",
     "gpu_time": " for its GPU-time",
@@ -46,6 +54,19 @@ def _run(entry: Entry) -> str | None:
         case EntrantSeated() as event:
             who = f"{event.name} ({event.lab})" if event.lab else event.name
             return f"{event.corner} {who} takes its corner: {show_dollars(event.api_credit)}, {show_gpu_time(event.gpu_time)}"
+        case EntrantAnnounced() as event:
+            who = f"{event.name} ({event.lab})" if event.lab else event.name
+            return f"{event.corner} {who} is announced by {event.by}"
+        case EntrantRemoved() as event:
+            return f"{event.corner} is taken out by {event.by}" + (
+                f": {event.reason}" if event.reason else ""
+            )
+        case TokenRotated() as event:
+            return f"{event.corner} has a new token, by {event.by}"
+        case RestartAsked() as event:
+            return f"{event.corner} is started anew by {event.by}" + (
+                f": {event.reason}" if event.reason else ""
+            )
         case StageEntered() as event:
             return f"stage: {event.stage} ({event.why})"
         case ServerStarted() as event:

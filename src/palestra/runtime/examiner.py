@@ -46,7 +46,7 @@ class ExamProgram:
         found = [self._question(line) for line in lines if line.strip()]
         if len(found) != n or len({question.id for question in found}) != n:
             raise Broken(
-                f"{self._program.name} made {len(found)} questions where {n} different ones were asked for",
+                f"{self._program.name} made {len(found)} questions; asked for were {n}, each with an id of its own",
                 retry=False,
             )
         return found

@@ -46,8 +46,6 @@ class Surroundings(msgspec.Struct, frozen=True):
     arena: Path
     python: str
     exam_seed: str
-    commands: dict[str, tuple[str, ...]]
-    """argv of each corner's `command` harness."""
     environment: tuple[str, ...] = ()
     """Folders put on the PATH of agents and jobs."""
 
@@ -199,7 +197,7 @@ class Hands:
             base=str(self._around.base),
             data=str(home / "data"),
             model=seat.model,
-            command=self._around.commands.get(corner, ()),
+            command=seat.command,
             environment=self._around.environment,
         )
         process = find_harness(seat.harness)(facts)

@@ -152,7 +152,6 @@ class Server:
             arena=folder.arena,
             python=sys.executable,
             exam_seed=folder.read_secret(opening.SEED).decode(),
-            commands={chr(ord("A") + n): rule.command for n, rule in enumerate(rules.entrants)},
             environment=(rules.jobs.environment or str(Path(sys.executable).parent),),
         )
         hands = Hands(

@@ -84,14 +84,25 @@ class Examination:
                 endpoint = Endpoint(started.endpoint.socket, plan.base_model)
                 base_answers = self._ask_all(server, endpoint, Path(plan.base_answers))
         if plan.base_argv:
-            with self._serve(plan.base_argv) as server:
-                started = server.wait_ready(self.questions[:8], plan.settings, plan.startup, plan.base_model)
-                self.base_ready = started.ready
-                base_answers = self._ask_all(server, started.endpoint, Path(plan.base_answers))
+            base_answers = self._ask_base()
         judged = judge_probes(answers, base_answers)
         return Done(
             n=len(answers), ready=self.ready, base_ready=self.base_ready, judged=judged, trouble=self.trouble
         )
+
+    def _ask_base(self) -> list[Answer]:
+        """The base's turn on a server of its own; none is started where all its answers are there already."""
+        path = Path(self.plan.base_answers)
+        known = {answer.id: answer for answer in read_answers(path)}
+        if all(question.id in known for question in self.questions):
+            self.progress.add(len(self.questions))
+            return [known[question.id] for question in self.questions]
+        with self._serve(self.plan.base_argv) as server:
+            started = server.wait_ready(
+                self.questions[:8], self.plan.settings, self.plan.startup, self.plan.base_model
+            )
+            self.base_ready = started.ready
+            return self._ask_all(server, started.endpoint, path)
 
     def broken(self, error: str) -> Done:
         """What is so when the model could not be served: answers that came before count."""

@@ -42,7 +42,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     base_model: str = ""
     """With no `base_argv`: the base's name on the first server, when it serves both."""
     base_answers: str = ""
-    """Where the base's answers go; needed with either of the two above."""
+    """Where the base's answers go; needed with either of the two above. Answers laid here beforehand are not asked for."""
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):

@@ -73,6 +73,23 @@ class Corner(msgspec.Struct, frozen=True):
     broke: bool = False
     current: str = ""
     """The nomination that would be judged now."""
+    command: tuple[str, ...] = ()
+    """The argv of the `command` harness."""
+    removed: bool = False
+    """Taken out by an organiser: finished, and not judged."""
+
+
+class Announced(msgspec.Struct, frozen=True):
+    """An entrant that will take its corner at `starts`."""
+
+    corner: str
+    name: str
+    lab: str
+    harness: str
+    model: str
+    starts: Moment
+    command: tuple[str, ...] = ()
+    sealed_name: str = ""
 
 
 class Session(msgspec.Struct, frozen=True):
@@ -167,6 +184,7 @@ class State(msgspec.Struct):
     at: int = 0
     clock: Timekeeping = Timekeeping()
     corners: dict[str, Corner] = {}
+    announced: dict[str, Announced] = {}
     sessions: dict[str, Session] = {}
     accounts: dict[tuple[str, str], Account] = {}
     calls: dict[str, OpenCall] = {}

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from palestra.events.base import Entry
-from palestra.events.corners import SessionEnded, SessionStarted
+from palestra.events.corners import EntrantRemoved, SessionEnded, SessionStarted
 from palestra.events.jobs import AttemptEnded, AttemptStarted, JobEnded, JobSpec, JobSubmitted, StopAsked
 from palestra.events.nominations import (
     AnswerSettings,
@@ -179,16 +179,27 @@ def _fold_nomination(catalog: Catalog, entry: Entry) -> None:
             )
         case NominationAccepted() as event:
             if event.current:
-                for card in catalog.nominations.values():
-                    if card.corner == event.corner and card.current:
-                        _change(catalog, card.nomination, current=False)
+                _nothing_current(catalog, event.corner)
             _change(
-                catalog, event.nomination, state="accepted", decided=at, current=event.current, accepted=event
+                catalog,
+                event.nomination,
+                state="accepted",
+                decided=at,
+                current=event.current,
+                accepted=event,
             )
+        case EntrantRemoved(corner=corner):
+            _nothing_current(catalog, corner)
         case NominationWithdrawn() as event:
             _change(catalog, event.nomination, state="withdrawn", current=False)
         case _:
             pass
+
+
+def _nothing_current(catalog: Catalog, corner: str) -> None:
+    for card in catalog.nominations.values():
+        if card.corner == corner and card.current:
+            _change(catalog, card.nomination, current=False)
 
 
 def _change(catalog: Catalog, nomination: str, **fields: object) -> None:

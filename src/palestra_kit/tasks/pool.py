@@ -57,12 +57,13 @@ def make_dev(families: tuple[Family, ...], rng: Random) -> list[Row]:
 def make_pool(families: tuple[Family, ...], dev: list[Row], rng: Random) -> list[Row]:
     """Rows with a wrong answer, clean rows, then leaked dev questions in three disguises; shuffled. Other rows may repeat each other."""
     leaked, wrong = round(POOL_ROWS * LEAKED_SHARE), round(POOL_ROWS * WRONG_SHARE)
-    public = {plain(row["prompt"]) for row in dev}
+    public = [f" {plain(row['prompt'])} " for row in dev]
     rows: list[Row] = []
     while len(rows) < POOL_ROWS - leaked:
         one = families[len(rows) % len(families)]
         item = one.make(rng)
-        if plain(item.prompt) in public:
+        # "please add 3 4" would give away "add 3 4", and leaks are planted below, not by accident.
+        if any(one in f" {plain(item.prompt)} " for one in public):
             continue
         rows.append(_row(_spoil(one, item, rng) if len(rows) < wrong else item, one.name))
     for number, row in enumerate(rng.sample(dev, leaked)):
