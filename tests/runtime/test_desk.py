@@ -190,7 +190,8 @@ async def test_steps_go_with_the_next_rows() -> None:
 async def test_rows_are_published_in_order_once_they_are_durable() -> None:
     office = Office()
     await office.open()
-    await asyncio.sleep(0)
+    await office.desk.durable()
+    await asyncio.sleep(SLOWEST)
     before = list(office.published)
     assert before == [row.seq for row in office.rows]
     office.disk.slow = True
@@ -200,7 +201,7 @@ async def test_rows_are_published_in_order_once_they_are_durable() -> None:
     while office.disk.waiting:
         office.disk.acknowledge()
     await asyncio.gather(*tasks)
-    await asyncio.sleep(0)
+    await asyncio.sleep(SLOWEST)
     assert office.published == [row.seq for row in office.rows] == list(range(1, len(office.rows) + 1))
 
 

@@ -13,7 +13,7 @@ from tests.stateful.ledger import HOUSE, Ledger
 
 from palestra.events.base import Entry, Event
 from palestra.events.codec import Row, read_entry
-from palestra.events.corners import SessionStarted
+from palestra.events.corners import EntrantRemoved, SessionStarted
 from palestra.events.exams import ExamStarted
 from palestra.events.jobs import AttemptStarted, JobSubmitted
 from palestra.events.nominations import (
@@ -160,6 +160,9 @@ class Shadow:
             ]
             assert [card.nomination for card in cards] == ([seat.current] if seat.current else [])
             if seat.current == before.get(corner, ""):
+                continue
+            if isinstance(event, EntrantRemoved):
+                assert (event.corner, seat.current) == (corner, "")
                 continue
             if isinstance(event, NominationWithdrawn):
                 assert (event.nomination, seat.current) == (before[corner], "")

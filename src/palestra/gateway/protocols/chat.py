@@ -136,7 +136,6 @@ CHAT = Chat()
 
 _STATUSES = {
     "credit_spent": (402, "insufficient_quota", "insufficient_quota"),
-    "call_too_dear": (402, "insufficient_quota", "insufficient_quota"),
     "call_too_dear": (400, "invalid_request_error", "call_too_dear"),
     "credit_held": (429, "rate_limit_error", "credit_held"),
     "too_many_calls": (429, "rate_limit_error", "too_many_calls"),
