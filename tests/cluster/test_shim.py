@@ -46,7 +46,7 @@ class Place:
 
     def alive(self, key: str) -> set[int]:
         """Whoever carries the key's unit, whatever session it is in."""
-        unit = self.prefix + key
+        unit = self.spool(key).unit()
         return tree.members([tree.Command(unit, None)], tree.everyone())[unit]
 
     def ended(self, key: str) -> ProcessSnapshot:
@@ -310,7 +310,7 @@ def test_the_environment_is_exactly_what_was_given(place: Place) -> None:
     got = {
         os.fsdecode(name): os.fsdecode(value) for name, _, value in (line.partition(b"=") for line in lines)
     }
-    assert got == given | {"PALESTRA_UNIT": place.prefix + "a"}
+    assert got == given | {"PALESTRA_UNIT": place.spool("a").unit()}
 
 
 def test_arguments_and_folder_arrive_as_given(place: Place, tmp_path: Path) -> None:
@@ -372,3 +372,15 @@ def test_what_cannot_be_started_is_refused_and_claims_nothing(
 
 def test_this_host_has_what_the_shim_needs() -> None:
     assert shim.missing_tools() == []
+
+
+def test_two_runs_of_one_name_do_not_touch_each_other(tmp_path: Path) -> None:
+    """Same prefix, same key, same host: ending one leaves the other."""
+    one, other = LocalProcesses(tmp_path / "one", "run/a/"), LocalProcesses(tmp_path / "other", "run/a/")
+    for processes in (one, other):
+        processes.start(Process(argv=("sleep", "60"), cwd="/", env=ENV, limit=LIMIT, grace=GRACE), "A-j1.1")
+    one.stop("A-j1.1")
+    until(lambda: one.poll()[0].state == "exited")
+    assert other.poll()[0].state == "running"
+    other.stop("A-j1.1")
+    until(lambda: other.poll()[0].state == "exited")

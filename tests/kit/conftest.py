@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.kit.running import Arena, Server, kit
+from tests.kit.running import Arena, Served, Server, kit, start_server
 
 
 @pytest.fixture(scope="session")
@@ -29,20 +27,40 @@ def adapter(arena: Arena) -> Path:
     return out
 
 
+@pytest.fixture(scope="session")
+def served(arena: Arena, adapter: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The base and one adapter under two names, for all tests that only ask."""
+    server = start_server(
+        tmp_path_factory.mktemp("served"),
+        "--base",
+        arena.base,
+        "--adapter",
+        f"tuned={adapter}",
+        "--adapter",
+        adapter,
+    )
+    before: list[int] = []
+
+    def ready(server: Server) -> bool:
+        before.append(server.ask("GET", "/health")[0])
+        return before[-1] == 200
+
+    try:
+        server.wait(ready)
+        yield Served(server, before[:-1])
+    finally:
+        server.kill()
+
+
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
-    """Start model servers; each is killed at the end of the test."""
-    started: list[subprocess.Popen[str]] = []
+    """Start model servers of one's own; each is killed at the end of the test."""
+    started: list[Server] = []
 
     def start(*arguments: object) -> Server:
-        path = tmp_path / f"s{len(started)}"
-        argv = [sys.executable, "-m", "palestra_kit.serve", *map(str, arguments), "--socket", str(path)]
-        with (tmp_path / f"log{len(started)}").open("w") as log:
-            process = subprocess.Popen(argv, stdout=log, stderr=subprocess.STDOUT, text=True)
-        started.append(process)
-        return Server(path, process)
+        started.append(start_server(tmp_path, *arguments))
+        return started[-1]
 
     yield start
-    for process in started:
-        process.kill()
-        process.wait()
+    for server in started:
+        server.kill()

@@ -83,3 +83,23 @@ class Server:
                 pass
             time.sleep(0.05)
         raise AssertionError("the server did not get there in time")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+class Served(NamedTuple):
+    """A server that is ready, and what /health said before it was."""
+
+    server: Server
+    before: list[int]
+
+
+def start_server(folder: Path, *arguments: object) -> Server:
+    """A model server with its socket and its log in `folder`; not ready yet."""
+    path = folder / f"s{len(list(folder.glob('*.log')))}"
+    argv = [sys.executable, "-m", "palestra_kit.serve", *map(str, arguments), "--socket", str(path)]
+    with path.with_suffix(".log").open("w") as log:
+        process = subprocess.Popen(argv, stdout=log, stderr=subprocess.STDOUT, text=True)
+    return Server(path, process)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kit.running import Arena, Server, exam, kit
+from tests.kit.running import Arena, Served, Server, exam, kit
 
 from palestra_kit.adapters import Loaded
 from palestra_kit.chat import Chat
@@ -75,17 +75,10 @@ def test_the_repetition_penalty_keeps_the_model_from_copying(arena: Arena) -> No
     assert pushed.text != "abc"
 
 
-def test_one_server_answers_as_base_and_as_adapter(arena: Arena, adapter: Path, serve: Serve) -> None:
+def test_one_server_answers_as_base_and_as_adapter(served: Served, adapter: Path) -> None:
     """F41: ready means a first real answer. Stop texts, limits and usage are the real ones; errors name the field."""
-    server = serve("--base", arena.base, "--adapter", f"tuned={adapter}", "--adapter", adapter)
-    before: list[tuple[int, dict[str, Any]]] = []
-
-    def ready(server: Server) -> bool:
-        before.append(server.ask("GET", "/health"))
-        return before[-1][0] == 200
-
-    server.wait(ready)
-    assert all(status == 503 for status, _ in before[:-1])
+    server = served.server
+    assert set(served.before) <= {503}
     digest = str(sealed_digest(adapter))
     assert [one["id"] for one in server.ask("GET", "/v1/models")[1]["data"]] == ["base", "tuned", digest]
 
@@ -221,10 +214,8 @@ def test_a_full_model_must_have_the_bases_tensors(arena: Arena, tmp_path: Path) 
 
 
 def test_on_1000_hidden_questions_the_trained_model_beats_the_base_by_more_than_both_intervals(
-    arena: Arena, adapter: Path, serve: Serve
+    served: Served,
 ) -> None:
-    server = serve("--base", arena.base, "--adapter", f"tuned={adapter}")
-    server.wait(healthy)
     asked = exam("questions", "--seed", SEED, "--n", 1_000).stdout
     questions = [json.loads(line) for line in asked.splitlines()]
     shares = {}
@@ -232,7 +223,7 @@ def test_on_1000_hidden_questions_the_trained_model_beats_the_base_by_more_than_
 
         def answer(question: dict[str, Any], name: str = name) -> str:
             body = {"model": name, "messages": question["messages"], "max_tokens": question["max_tokens"]}
-            status, given = server.ask("POST", "/v1/chat/completions", body)
+            status, given = served.server.ask("POST", "/v1/chat/completions", body)
             assert status == 200
             return json.dumps(
                 {"id": question["id"], "text": text_of(given), "finish": given["choices"][0]["finish_reason"]}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.kit.running import Arena, kit
 
-from palestra_kit import evaluate
+from palestra_kit import evaluate, sft
 from palestra_kit.chat import Chat
 from palestra_kit.errors import KitError
 from palestra_kit.rows import read_rows, write_rows
@@ -116,7 +116,9 @@ def test_a_state_of_another_plan_is_not_taken_up(arena: Arena, tmp_path: Path) -
         load_state(run, tmp_path, {"seed": 1, "lr": 0.2})
 
 
-def test_what_would_be_trained_is_shown_and_nothing_is_refused(arena: Arena, tmp_path: Path) -> None:
+def test_what_would_be_trained_is_shown_and_nothing_is_refused(
+    arena: Arena, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows: list[dict[str, Any]] = [
         {
             "messages": [
@@ -129,29 +131,15 @@ def test_what_would_be_trained_is_shown_and_nothing_is_refused(arena: Arena, tmp
         {"messages": [{"role": "user", "content": "say abc"}]},
     ]
     write_rows(tmp_path / "rows.jsonl", rows)
-    done = kit(
-        "sft",
-        "--base",
-        arena.base,
-        "--data",
-        tmp_path / "rows.jsonl",
-        "--out",
-        tmp_path / "out",
-        "--steps",
-        1,
-    )
-    assert "1 of 3 rows are used (1 too long, 1 without an answer)" in done.stdout
-    assert "<|system|>be kind<|end|><|user|>say abc<|end|><|assistant|>[[abc<|end|>]]" in done.stdout
+    assert len(sft.encode_rows(Chat.load(arena.base), read_rows(tmp_path / "rows.jsonl"), 256)) == 1
+    shown = capsys.readouterr().out
+    assert "1 of 3 rows are used (1 too long, 1 without an answer)" in shown
+    assert "<|system|>be kind<|end|><|user|>say abc<|end|><|assistant|>[[abc<|end|>]]" in shown
 
     write_rows(tmp_path / "rows.jsonl", rows[1:])
-    failed = kit(
-        "sft", "--base", arena.base, "--data", tmp_path / "rows.jsonl", "--out", tmp_path / "no", code=2
-    )
-    assert "nothing would be trained: of 3 rows" not in failed.stderr
-    assert (
-        "nothing would be trained: of 2 rows 1 are longer than 256 tokens and 1 have no assistant's answer"
-        in failed.stderr
-    )
+    arguments = ("--base", arena.base, "--data", tmp_path / "rows.jsonl", "--out", tmp_path / "no")
+    reason = "of 2 rows 1 are longer than 256 tokens and 1 have no assistant's answer"
+    assert f"nothing would be trained: {reason}" in kit("sft", *arguments, code=2).stderr
     assert not (tmp_path / "no").exists()
 
 

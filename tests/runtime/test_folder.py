@@ -33,7 +33,8 @@ def test_a_folder_is_a_run_once_its_file_is_written(folder: RunFolder) -> None:
         f"run: '{folder.path}' can't be read; a run's folder, made by `palestra run`, has a run.toml; this one hasn't"
     )
     folder.write(FILE)
-    assert folder.exists and folder.read() == FILE
+    assert folder.run_file.exists()
+    assert folder.read() == FILE
     assert folder.run_file.read_text().startswith("# Written by palestra run; don't edit.\n")
 
 
@@ -63,8 +64,10 @@ def test_secrets_are_their_owners_alone(folder: RunFolder) -> None:
         os.umask(umask)
     assert (mode(again.secrets), mode(again.secrets / "tokens.json")) == (0o700, 0o600)
     assert again.read_secret("tokens.json") == b"{}"
+    (again.secrets / ".tokens.json.draft").write_bytes(b"half wri")  # what a killed server left
     again.write_secret("tokens.json", b"new")
     assert again.read_secret("tokens.json") == b"new"
+    assert [path.name for path in again.secrets.iterdir()] == ["tokens.json"]
 
 
 @pytest.mark.parametrize("bits", [0o644, 0o640, 0o604, 0o610, 0o602])

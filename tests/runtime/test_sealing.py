@@ -13,8 +13,9 @@ from tests.runtime.opening import opened, write_competition
 from palestra.events.codec import read_entry
 from palestra.events.corners import EntrantSeated
 from palestra.rules.errors import BadInput, Refusal
-from palestra.runtime.opening import SALTS, read_source, refuse_edited
+from palestra.runtime.opening import read_source, refuse_edited
 from palestra.runtime.sealing import public_text
+from palestra.runtime.seats import SALTS
 
 ALIASED = """
 [[entrants]]   # Nightjar is Maple Tree's agent by Oak & Sons

@@ -147,9 +147,9 @@ class Arena:
         self._hands = self._make_hands()
         self._gateway = self._make_gateway()
         self.doors = Doors()
-        for corner, token in TOKENS.items():
+        for corner in TOKENS:
             home = self.home(corner)
-            door = Door(corner, token, self.desk, outside.executor, home, TERMS)
+            door = Door(corner, TOKENS, self.desk, outside.executor, home, TERMS)
             await self.doors.open(self.socket(corner), door.app(self._gateway))
 
     async def _close(self) -> None:
@@ -173,7 +173,6 @@ class Arena:
             arena=Path("/bin/arena"),
             python="/usr/bin/python3",
             exam_seed=SEED,
-            commands={},
         )
         return Hands(
             outside.executor, outside.sessions, outside.vault, outside.record, Quiz(), house, around, self.desk.keep

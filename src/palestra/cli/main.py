@@ -21,6 +21,7 @@ VERBS = {
     "check": "tell everything that is wrong or missing before a run",
     "run": "open a run, or go on with one",
     "status": "where a run stands",
+    "entrant": "add an entrant to a run, take one out, start one anew, give one a new token",
     "pause": "no calls and no starts until resumed; running jobs go on",
     "resume": "go on after a pause",
     "stop": "stop the server; agents and jobs stop too, and go on with the next `palestra run`",

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 from palestra.runtime.folder import RunFolder
-from palestra.runtime.verify import Check, verify
+from palestra.runtime.kept import Check
+from palestra.runtime.verify import verify
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

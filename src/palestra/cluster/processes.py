@@ -6,6 +6,7 @@ Nothing here is remembered that a restarted server could not read again, so adop
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import signal
 import time
@@ -30,12 +31,15 @@ SLACK = Micros(10 * SECOND)
 
 
 class LocalProcesses:
-    """`ports.Processes` on this host. One server a folder; `unit_prefix` tells this run's processes from other runs'."""
+    """`ports.Processes` on this host, for one server a folder.
+
+    `unit_prefix` says in a process's environment whose it is; what tells it from all others is drawn when its key is claimed.
+    """
 
     def __init__(
         self, folder: Path, unit_prefix: str, *, shell: str = "/bin/sh", sample_every: Micros = SAMPLE_EVERY
     ) -> None:
-        shim.check_unit(unit_prefix + "key")
+        shim.check_prefix(unit_prefix)
         self._folder = folder.absolute()
         self._prefix = unit_prefix
         self._shell = shell
@@ -73,7 +77,7 @@ class LocalProcesses:
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(mode=0o700)
         try:
-            shim.prepare(new, process, self._prefix + key)
+            shim.prepare(new, process, f"{self._prefix}{key}:{secrets.token_hex(4)}")
             if process.memory is not None:
                 (new / "memory").write_text(f"{process.memory}\n")
             new.rename(self._folder / key)  # complete, or not there
@@ -190,13 +194,13 @@ class LocalProcesses:
         spools = {key: Spool(self._folder / key) for key in (*running, *lost)}
         living = tree.everyone()
         commands = [
-            tree.Command(self._prefix + key, spool.session(), spool.shim() if key in running else None)
+            tree.Command(spool.unit(), spool.session(), spool.shim() if key in running else None)
             for key, spool in spools.items()
         ]
         trees = tree.members(commands, living)
         changed = []
         for key, spool in spools.items():
-            pids = trees[self._prefix + key]
+            pids = trees[spool.unit()]
             begun = spool.begun()
             if begun is None or not pids:
                 continue

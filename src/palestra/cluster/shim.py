@@ -25,7 +25,7 @@ TICK = 10_000
 """Microseconds in the shim's unit of time, a hundredth of a second: the resolution of /proc/uptime."""
 
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_UNIT = re.compile(r"[A-Za-z0-9._:/-]{1,400}")
+_PREFIX = re.compile(r"[A-Za-z0-9._:/-]{0,400}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SHELLS_OWN = frozenset(
     {
@@ -63,10 +63,10 @@ def check_key(key: str) -> None:
         )
 
 
-def check_unit(unit: str) -> None:
-    """A unit is searched for in environments, so it must be one plain word."""
-    if not _UNIT.fullmatch(unit):
-        raise BadInput("unit", unit, "a unit is 1 to 400 letters, digits and any of . _ : / -")
+def check_prefix(prefix: str) -> None:
+    """What a unit begins with is searched for in environments, so it must be one plain word."""
+    if not _PREFIX.fullmatch(prefix):
+        raise BadInput("unit_prefix", prefix, "at most 400 letters, digits and any of . _ : / -")
 
 
 def prepare(folder: Path, process: Process, unit: str) -> None:

@@ -65,6 +65,10 @@ class Spool:
                 return Begun(int(pid), ticks, boot, Moment(int(at)))
         return None
 
+    def unit(self) -> str:
+        """What all its processes carry, and no others."""
+        return self._words("limits")[2]
+
     def shim(self) -> int | None:
         """The pid of who runs it, while it is there."""
         begun = self.begun()

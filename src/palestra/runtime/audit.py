@@ -42,10 +42,11 @@ class Audit:
         held = sum(mine.held.values())
         if theirs != Account(mine.limit, mine.spent, held):
             raise Corrupt(
-                f"row {entry.seq}: account {touched} is {theirs}, counted from the events {mine.spent} spent, {held} held"
+                f"row {entry.seq}: {_name(touched)} says {theirs.spent} spent and {theirs.held} held of {theirs.limit}, "
+                f"counted from the events it is {mine.spent} spent and {held} held of {mine.limit}"
             )
         if mine.spent + held > mine.limit:
-            raise Corrupt(f"row {entry.seq}: account {touched} holds more than its limit of {mine.limit}")
+            raise Corrupt(f"row {entry.seq}: {_name(touched)} goes over its limit of {mine.limit}")
 
     def _post(self, entry: Entry) -> tuple[str, str] | None:
         match entry.event:
@@ -101,3 +102,8 @@ class Audit:
             raise Corrupt(
                 f"row {entry.seq}: {type(entry.event).__name__} says {theirs}, computed again it is {mine}"
             )
+
+
+def _name(account: tuple[str, str]) -> str:
+    corner, resource = account
+    return f"the {resource} account of corner {corner}"

@@ -84,12 +84,15 @@ class RunFolder:
         _sync(self.path)
 
     def write_secret(self, name: str, data: bytes) -> None:
-        """A secret: readable by the owner only, from its first byte; on the disk when this returns."""
-        file = os.open(self.secrets / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        """A secret in one step: readable by the owner only, from its first byte; on the disk when this returns."""
+        draft = self.secrets / f".{name}.draft"
+        draft.unlink(missing_ok=True)
+        file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(file, "wb") as out:
             out.write(data)
             out.flush()
             os.fsync(out.fileno())
+        draft.replace(self.secrets / name)
         _sync(self.secrets)
 
     def read_secret(self, name: str) -> bytes:

@@ -230,7 +230,9 @@ class Hands:
         read = done.judged
         if read.failed == read.probes:
             return Probed(nomination, served=False, error=f"no probe got an answer: {done.trouble}")
-        return Probed(nomination, True, "", read.probes, read.stopped, read.empty, read.looping, read.differing)
+        return Probed(
+            nomination, True, "", read.probes, read.stopped, read.empty, read.looping, read.differing
+        )
 
     def _make_questions(self, n: int) -> Observation:
         questions = self._exam.questions(self._around.exam_seed, n)

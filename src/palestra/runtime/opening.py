@@ -25,10 +25,9 @@ from palestra.rules.read import read_competition
 from palestra.rules.units import Digest, Moment
 from palestra.runtime.folder import RunFile, RunFolder, digest_folder
 from palestra.runtime.sealing import public_text, seal_names
+from palestra.runtime.seats import SALTS, TOKENS
 
 SEED = "exam.seed"
-TOKENS = "tokens.json"
-SALTS = "salts.json"
 NAMED = "competition.toml"
 """The competition's file with the true names, where some are sealed."""
 ASIDE = "unopened-"

@@ -23,10 +23,15 @@ _SPOKEN = re.compile(r'"""(?:[^\\]|\\.)*?"""' + r"|\'\'\'.*?\'\'\'|" + _STRING +
 def seal_names(rules: Competition, salts: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """(alias, commitment) of each entrant under an alias: sha256 over its salt, its name and its lab, a line each."""
     return tuple(
-        (rule.alias, hashlib.sha256(f"{salts[rule.alias]}\n{rule.name}\n{rule.lab}".encode()).hexdigest())
+        (rule.alias, commit_to(salts[rule.alias], rule.name, rule.lab))
         for rule in rules.entrants
         if rule.alias
     )
+
+
+def commit_to(salt: str, name: str, lab: str) -> str:
+    """The commitment to one true name, in hex."""
+    return hashlib.sha256(f"{salt}\n{name}\n{lab}".encode()).hexdigest()
 
 
 def public_text(text: bytes) -> bytes:

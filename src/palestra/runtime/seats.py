@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,11 +10,13 @@ import msgspec
 
 from palestra.cluster.homes import FolderHomes
 from palestra.rules.competition import Data
-from palestra.rules.units import Digest
 from palestra.runtime.folder import RunFolder
+from palestra.runtime.sealing import commit_to
 
 TOKENS = "tokens.json"
 SALTS = "salts.json"
+NAMES = "names.json"
+"""True names of entrants that joined under an alias while the run went on."""
 
 
 class Seats:
@@ -53,10 +54,14 @@ def read_tokens(folder: RunFolder) -> dict[str, str]:
     return msgspec.json.decode(folder.read_secret(TOKENS), type=dict[str, str])
 
 
-def seal_name(folder: RunFolder, alias: str, name: str, lab: str) -> Digest:
-    """A salted commitment to a true name, for the record; the salt and the name stay in secrets."""
-    path = folder.secrets / SALTS
-    salts = msgspec.json.decode(folder.read_secret(SALTS), type=dict[str, str]) if path.exists() else {}
+def seal_late_name(folder: RunFolder, alias: str, name: str, lab: str) -> str:
+    """A commitment to the true name of an entrant that joins under an alias; name and salt stay in secrets."""
+    salts = msgspec.json.decode(folder.read_secret(SALTS), type=dict[str, str])
     salts.setdefault(alias, secrets.token_hex(16))
     folder.write_secret(SALTS, msgspec.json.encode(salts))
-    return Digest("sha256:" + hashlib.sha256(f"{salts[alias]}\n{name}\n{lab}".encode()).hexdigest())
+    known = folder.secrets / NAMES
+    names = (
+        msgspec.json.decode(folder.read_secret(NAMES), type=dict[str, list[str]]) if known.exists() else {}
+    )
+    folder.write_secret(NAMES, msgspec.json.encode(names | {alias: [name, lab]}))
+    return commit_to(salts[alias], name, lab)

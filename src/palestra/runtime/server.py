@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from palestra import __version__
 from palestra.cluster.homes import FolderHomes
@@ -33,6 +31,7 @@ from palestra.runtime.folder import RunFolder
 from palestra.runtime.hands import Hands, Surroundings
 from palestra.runtime.house import House
 from palestra.runtime.reconciler import Reconciler
+from palestra.runtime.seats import Seats
 from palestra.vault.folder import FolderVault
 
 STOP_WITHIN = 30 * SECOND
@@ -64,12 +63,14 @@ class Server:
     reconciler: Reconciler
     executor: LocalExecutor
     writer: Writer
-    tokens: dict[str, str]
+    seats: Seats
 
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
         self.stop_asked: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Set to `stop` or `leave-running` by whoever wants the server gone."""
+        self.corner_opened: Callable[[str], Awaitable[None]] = _no_door
+        """Told of each corner that is taken while the server runs; whoever opens doors sets it."""
         self._loop: asyncio.Task[None] | None = None
 
     @property
@@ -129,10 +130,11 @@ class Server:
         folder, rules = self.folder, self.rules
         file = folder.read()
         run, base = file.run, Path(file.base)
-        self.tokens = msgspec.json.decode(folder.read_secret(opening.TOKENS), type=dict[str, str])
         homes = FolderHomes(folder.homes)
-        for corner in self.desk.view().state.corners:
-            _link_data(homes.open(corner), Path(file.source).parent, rules)
+        self.seats = Seats(folder, homes, Path(file.source).parent, rules.data)
+        state = self.desk.view().state
+        for corner in (*state.corners, *state.announced):
+            self.seats.take(corner)
         build_arena(folder.arena)
         sessions = LocalProcesses(folder.spool / "sessions", f"{run}/s/")
         attempts = LocalProcesses(folder.spool / "attempts", f"{run}/a/")
@@ -147,8 +149,8 @@ class Server:
             homes=folder.homes,
             base=base,
             reports=folder.reports,
-            tokens=self.tokens,
-            sockets={corner: str(folder.corner_socket(corner)) for corner in self.tokens},
+            tokens=self.seats.tokens,
+            sockets=self.seats.sockets,
             arena=folder.arena,
             python=sys.executable,
             exam_seed=folder.read_secret(opening.SEED).decode(),
@@ -209,14 +211,8 @@ class Server:
         return not state.attempts and not state.sessions
 
 
-def _link_data(home: Path, source: Path, rules: Competition) -> None:
-    """Each data folder as `data/NAME` in the home."""
-    data = home / "data"
-    data.mkdir(parents=True, exist_ok=True)
-    for one in rules.data:
-        link = data / one.name
-        if not link.is_symlink():
-            link.symlink_to((source / one.path).resolve())
+async def _no_door(corner: str) -> None:
+    """Nobody opens doors."""
 
 
 def build_arena(path: Path) -> None:

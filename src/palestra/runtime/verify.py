@@ -1,4 +1,4 @@
-"""Checks a run from its files alone: chain, ledgers, bodies, scores, scoreboard. Reads only; says ok or where it breaks."""
+"""Checks a run from its files alone: chain, ledgers, bodies, steps, files, scores, scoreboard. Reads only; says ok or where it breaks."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from palestra.events.base import Entry
 from palestra.events.codec import read_entry
 from palestra.events.exams import ExamScored, ExamStarted
 from palestra.events.runs import ReportFrozen, RunOpened
+from palestra.events.spend import CallCharged
 from palestra.journal.chain import check_chain
 from palestra.journal.record import RecordReader
 from palestra.journal.tail import Tail
@@ -23,17 +24,10 @@ from palestra.runtime.audit import Audit
 from palestra.runtime.compare import SCOREBOARD
 from palestra.runtime.examiner import ExamProgram
 from palestra.runtime.folder import RunFolder
+from palestra.runtime.kept import Check, check_bodies, check_files, check_steps, file_digest
 from palestra.state import catalog, fold
 from palestra.state.arena import State
 from palestra.state.catalog import Catalog
-
-
-class Check(msgspec.Struct, frozen=True):
-    """One thing that was checked, and what was found."""
-
-    name: str
-    ok: bool
-    found: str
 
 
 def verify(folder: RunFolder) -> Iterator[Check]:
@@ -41,10 +35,19 @@ def verify(folder: RunFolder) -> Iterator[Check]:
     run = folder.read()
     reading = _Reading(folder)
     yield from reading.walk(run.run)
-    if reading.whole:
-        yield reading.bodies()
-        yield from reading.exams()
+    if not reading.whole:
+        return
+    try:
+        record = RecordReader(folder.path)
+    except (Broken, Corrupt) as error:
+        yield Check("record", False, str(error))
+        return
+    try:
+        yield from reading.beside(record)
+        yield from reading.exams(record)
         yield reading.board()
+    finally:
+        record.close()
 
 
 class _Reading:
@@ -52,9 +55,9 @@ class _Reading:
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
-        self._record = RecordReader(folder.path)
         self._state, self._catalog, self._audit = State(), Catalog(), Audit()
         self._digests: dict[Digest, int] = {}
+        self._charges: list[tuple[int, CallCharged]] = []
         self._scored: list[ExamScored] = []
         self._started: dict[str, ExamStarted] = {}
         self._frozen: ReportFrozen | None = None
@@ -72,16 +75,15 @@ class _Reading:
                 catalog.fold(self._catalog, entry)
                 self._audit.check(entry, self._state)
                 self._note(entry)
-        except (Corrupt, KeyError) as error:
-            yield Check(
-                "journal",
-                False,
-                str(error) if isinstance(error, Corrupt) else f"row {rows}: unknown id {error}",
-            )
+        except (Corrupt, Broken) as error:
+            yield Check("journal", False, str(error))
+            return
+        except Exception as error:  # rows that no server wrote may break a fold in any way
+            yield Check("journal", False, f"row {rows} can't follow the rows before it: {error!r}")
             return
         finally:
             tail.close()
-        if not rows:
+        if self._state.opened is None:
             yield Check("journal", False, f"{self._folder.journal} has no rows")
             return
         self.whole = True
@@ -97,6 +99,8 @@ class _Reading:
         for field in event.__struct_fields__:
             self._collect(getattr(event, field), entry.seq, field)
         match event:
+            case CallCharged():
+                self._charges.append((entry.seq, event))
             case ExamStarted():
                 self._started[event.exam] = event
             case ExamScored():
@@ -111,24 +115,14 @@ class _Reading:
             for name in value.__struct_fields__:
                 self._collect(getattr(value, name), seq, name)
 
-    def bodies(self) -> Check:
-        """Every body that an event names is there and is what its digest says, or was erased on the record."""
-        erased = 0
-        for digest, seq in self._digests.items():
-            if self._record.erased(digest):
-                erased += 1
-                continue
-            try:
-                data = self._record.open(digest)
-            except KeyError:
-                return Check("bodies", False, f"row {seq} names {digest}, which isn't on the record")
-            if "sha256:" + hashlib.sha256(data).hexdigest() != digest:
-                return Check("bodies", False, f"row {seq} names {digest}, but the body kept for it differs")
-        return Check(
-            "bodies", True, f"{len(self._digests)} bodies agree with their digests, {erased} of them erased"
-        )
+    def beside(self, record: RecordReader) -> Iterator[Check]:
+        """What lies beside the journal."""
+        assert self._state.opened is not None
+        yield check_bodies(record, self._digests)
+        yield check_steps(record, self._charges)
+        yield check_files(self._folder, self._state.opened)
 
-    def exams(self) -> Iterator[Check]:
+    def exams(self, record: RecordReader) -> Iterator[Check]:
         """Seed against commitment, questions made again, answers scored again."""
         for started in self._started.values():
             opened = self._state.opened
@@ -139,22 +133,23 @@ class _Reading:
                 )
                 return
         for event in self._scored:
-            yield self._rescore(event)
+            yield self._rescore(event, record)
 
-    def _rescore(self, event: ExamScored) -> Check:
+    def _rescore(self, event: ExamScored, record: RecordReader) -> Check:
         name = f"score of {event.target}"
-        started = self._started[event.exam]
+        started = self._started.get(event.exam)
+        if started is None:
+            return Check(name, False, f"{event.exam} was scored but never started")
         exam = ExamProgram(self._folder.competition / "exam.py", self._state.rules.exam.args)
         try:
-            self._check_program()
             questions = msgspec.json.encode(exam.questions(started.seed, started.n))
-            if questions != self._record.open(started.questions):
+            if questions != record.open(started.questions):
                 return Check(name, False, "the seed makes other questions now than those that were asked")
-            answers = msgspec.json.decode(self._record.open(event.answers), type=list[Answer])
+            answers = msgspec.json.decode(record.open(event.answers), type=list[Answer])
             score = exam.score(started.seed, started.n, answers)
         except KeyError as error:
             return Check(name, True, f"not scored again: {error.args[0]} was erased")
-        except (Broken, OSError, msgspec.DecodeError) as error:
+        except (Broken, Corrupt, OSError, msgspec.DecodeError) as error:
             return Check(name, False, str(error))
         if (score.correct, score.n) != (event.correct, event.n):
             return Check(
@@ -163,13 +158,6 @@ class _Reading:
                 f"recorded {event.correct} of {event.n}, scored again {score.correct} of {score.n}",
             )
         return Check(name, True, f"{event.correct} of {event.n}, scored again from the kept answers")
-
-    def _check_program(self) -> None:
-        opened = self._state.opened
-        assert opened is not None
-        path = self._folder.competition / "exam.py"
-        if "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest() != opened.exam_program:
-            raise Broken(f"{path} isn't the program the run was opened with", retry=False)
 
     def board(self) -> Check:
         """The frozen scoreboard, computed again from the rows it names."""
@@ -182,6 +170,9 @@ class _Reading:
                 False,
                 f"computed again from the rows up to {self._frozen.upto} it differs from the frozen one",
             )
+        path = self._folder.reports / f"{SCOREBOARD}.json"
+        if file_digest(path) != self._frozen.digest:
+            return Check("scoreboard", False, f"{path} isn't the scoreboard that was frozen")
         return Check("scoreboard", True, f"computed again from {self._frozen.upto} rows it is the frozen one")
 
     def _fold_to(self, upto: int) -> tuple[State, Catalog]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -83,11 +83,11 @@ class Door:
     """One corner's door. Its token is checked on every request; another corner's is useless here."""
 
     def __init__(
-        self, corner: str, token: str, desk: Desk, executor: Executor, home: Path, terms: str
+        self, corner: str, tokens: Mapping[str, str], desk: Desk, executor: Executor, home: Path, terms: str
     ) -> None:
         self.corner = corner
         self.desk = desk
-        self._token = token
+        self._tokens = tokens
         self._logs: Logs = executor
         self._home = home
         self._terms = terms
@@ -138,7 +138,7 @@ class Door:
         return serve
 
     def _admits(self, scope: Scope) -> bool:
-        wanted = self._token.encode()
+        wanted = self._tokens[self.corner].encode()
         for name, value in scope["headers"]:
             given = (
                 value.removeprefix(b"Bearer ")

@@ -14,7 +14,8 @@ from palestra.referee.requests import EndRun, Pause, Resume
 from palestra.report.scoreboard import scoreboard
 from palestra.runtime.server import Server
 from palestra.web import sheets
-from palestra.web.answers import granted, guarded, read_body, reply, request_key, serve_routes
+from palestra.web.answers import Endpoint, granted, guarded, read_body, reply, request_key, serve_routes
+from palestra.web.corners import corner_verbs
 
 
 class Order(msgspec.Struct, forbid_unknown_fields=True):
@@ -60,7 +61,7 @@ def organiser_app(server: Server) -> ASGIApp:
             server.stop_asked.set_result("leave-running" if order.leave_running else "stop")
         return reply({"done": "stopping", "pid": os.getpid()})
 
-    verbs = {"/pause": pause, "/resume": resume, "/end": end, "/stop": stop}
+    verbs: dict[str, Endpoint] = {"/pause": pause, "/resume": resume, "/end": end, "/stop": stop} | corner_verbs(server)
     routes = [Route("/status", guarded(status))]
     routes += [Route(path, guarded(verb), methods=["POST"]) for path, verb in verbs.items()]
     return serve_routes(routes)

@@ -50,12 +50,18 @@ async def open_doors(server: Server) -> OpenDoors:
     server.desk.published.append(
         lambda rows: made.gateway.wake() if made.gateway and _may_free(rows) else None
     )
+    gateway = made.gateway
     terms = (server.folder.competition / "terms.md").read_text()
-    for corner, token in server.tokens.items():
+
+    async def open_corner(corner: str) -> None:
         home = server.folder.homes / corner / "home"
-        door = Door(corner, token, server.desk, server.executor, home, terms)
+        door = Door(corner, server.seats.tokens, server.desk, server.executor, home, terms)
         made.entrants.append(door)
-        await made.doors.open(server.folder.corner_socket(corner), door.app(made.gateway))
+        await made.doors.open(server.folder.corner_socket(corner), door.app(gateway))
+
+    for corner in list(server.seats.sockets):
+        await open_corner(corner)
+    server.corner_opened = open_corner
     await made.doors.open(server.folder.control_socket, organiser_app(server))
     return made
 
@@ -86,7 +92,7 @@ def _recorder(server: Server) -> Recorder:
 
 def _steps(server: Server) -> list[StepRow]:
     rows: list[StepRow] = []
-    for corner in server.tokens:
+    for corner in server.seats.tokens:
         after = 0
         while page := server.writer.steps(corner, after).result():
             rows += page

@@ -9,6 +9,8 @@ from importlib.resources.abc import Traversable
 import msgspec
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
+from palestra.rules.units import show_t
+
 _WEB = files("palestra.web")
 TYPES = {
     "css": "text/css; charset=utf-8",
@@ -54,6 +56,7 @@ def load_templates(static: dict[str, StaticFile]) -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
+    environment.globals["ago"] = lambda head, at: show_t(at, head.start * 1000, seconds=head.seconds)
     environment.globals["asset"] = lambda name: f"/static/{name}?v={static[name].mark}"
     return environment
 
