@@ -41,9 +41,9 @@ def rewrite(run: Path, change: Change, *, chain: bool) -> None:
     if chain:
         digest, renewed = first_digest(RunFolder(run).read().run), []
         for seq, row in enumerate(rows, start=1):
-            columns = msgspec.structs.astuple(msgspec.structs.replace(row, seq=seq))[:-1]
-            digest = row_digest(digest, *columns)
-            renewed.append(Row(*columns, digest))
+            row = msgspec.structs.replace(row, seq=seq)
+            digest = row_digest(digest, *msgspec.structs.astuple(row)[:-1])
+            renewed.append(msgspec.structs.replace(row, digest=digest))
         rows = renewed
     with database(run / "journal.db") as journal:
         journal.execute("DELETE FROM journal")
@@ -54,7 +54,7 @@ def rewrite(run: Path, change: Change, *, chain: bool) -> None:
 
 def change_one(kind: type, **fields: object) -> Change:
     """The first row of a kind, with other values in its event; an integer is added to what is there."""
-    done = []
+    done: list[int] = []
 
     def change(row: Row) -> Row:
         if row.kind != kind.__name__ or done:
@@ -69,7 +69,7 @@ def change_one(kind: type, **fields: object) -> Change:
 
 def drop_one(kind: type) -> Change:
     """Without the first row of a kind."""
-    done = []
+    done: list[int] = []
 
     def change(row: Row) -> Row | None:
         if row.kind == kind.__name__ and not done:
@@ -223,7 +223,7 @@ def test_answers_made_better_with_everything_made_anew(copy: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", ["DELETE FROM steps WHERE n = 3", "UPDATE steps SET call = 'A-c1' WHERE n = 3"]
+    "change", ["DELETE FROM steps WHERE n = 3", "UPDATE steps SET call = 'A-c99' WHERE n = 3"]
 )
 def test_a_step(copy: Path, change: str) -> None:
     with database(copy / "record.db") as record:

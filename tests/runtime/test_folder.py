@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from pathlib import Path
 
@@ -88,6 +89,30 @@ def test_sockets_lie_in_a_short_folder_of_ours_the_same_every_time(tmp_path: Pat
         mode(deep.sockets()) == mode(deep.sockets().parent) == mode(deep.corner_socket("A").parent) == 0o700
     )
     assert deep.corner_socket("A") != deep.corner_socket("B") != RunFolder(tmp_path / "x").corner_socket("B")
+
+
+def test_sockets_stay_where_they_are_whatever_the_shells_tmpdir(
+    folder: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Agents that outlived a server know the old place; organisers' commands come from other shells."""
+    first = folder.corner_socket("A")
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / name))
+        assert RunFolder(folder.path).corner_socket("A") == first
+    for part in (first.parent, folder.sockets()):
+        part.rmdir()  # a reboot empties the temporary folder
+    assert RunFolder(folder.path).corner_socket("A") == first
+    assert first.parent.is_dir()
+
+
+def test_a_copied_run_has_sockets_of_its_own(folder: RunFolder) -> None:
+    """Otherwise orders to the copy would reach the original's server."""
+    first = folder.control_socket
+    copy = folder.path.with_name("copy")
+    shutil.copytree(folder.path, copy, symlinks=True)
+    assert RunFolder(copy).control_socket != first
+    assert folder.control_socket == first
 
 
 @pytest.mark.parametrize("place", ["a file", "a link", "open to all", "a dangling link"])

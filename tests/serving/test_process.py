@@ -108,7 +108,7 @@ def test_stopping_takes_the_whole_group(tmp_path: Path) -> None:
 def test_a_killed_program_leaves_no_server_behind(tmp_path: Path) -> None:
     code = (
         "import sys, time\nfrom pathlib import Path\nfrom palestra.serving.process import ServerProcess\n"
-        f"server = ServerProcess({FAKE!r}, Path('log'))\nprint(server.process.pid, flush=True)\ntime.sleep(1000)\n"
+        f"server = ServerProcess({FAKE!r}, Path('log'), Path())\nprint(server.process.pid, flush=True)\ntime.sleep(1000)\n"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, text=True

@@ -14,6 +14,7 @@ from palestra.gateway.playbook import read_playbook
 from palestra.journal.filesystem import refuse_unfit
 from palestra.rules.competition import Competition
 from palestra.rules.errors import BadInput, Broken
+from palestra.runtime.folder import check_temporary_root
 from palestra.runtime.keys import read_key
 from palestra.runtime.opening import Source, missing_files, read_source
 
@@ -90,7 +91,7 @@ def _absent_programs(rules: Competition) -> list[str]:
 
 
 def _unfit(runs: Path) -> list[str]:
-    """Why runs can't lie there."""
+    """Why runs can't lie there, or have no place for their sockets."""
     place = runs
     while not place.exists():
         place = place.parent
@@ -103,6 +104,10 @@ def _unfit(runs: Path) -> list[str]:
         refuse_unfit(place)
     except Broken as error:
         faults.append(f"runs: {error}")
+    try:
+        check_temporary_root()
+    except Broken as error:
+        faults.append(f"sockets: {error}")
     return faults
 
 

@@ -20,7 +20,8 @@ from palestra.report.ticker import sentence
 from palestra.rules.errors import BadInput, Broken
 from palestra.rules.units import show_t
 from palestra.runtime.folder import RunFolder
-from palestra.runtime.opening import Source, prepare, read_source
+from palestra.runtime.opening import Source, read_source
+from palestra.runtime.preparing import prepare
 from palestra.runtime.server import Server
 from palestra.web.wiring import open_doors
 

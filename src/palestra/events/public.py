@@ -7,16 +7,23 @@ looks like a key. Names come from the roster alone, so that an alias holds.
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
 from typing import Literal
 
 import msgspec
 
 from palestra.events.base import Entry, Event
-from palestra.events.corners import EntrantFinished, EntrantSeated, SessionEnded, SessionStarted
+from palestra.events.corners import (
+    EntrantAnnounced,
+    EntrantFinished,
+    EntrantRemoved,
+    EntrantSeated,
+    RestartAsked,
+    SessionEnded,
+    SessionStarted,
+)
 from palestra.events.exams import ExamFailed, ExamScored, ExamStarted
 from palestra.events.jobs import AttemptEnded, AttemptStarted, JobEnded, JobSubmitted, WaitChanged
+from palestra.events.masking import Secret, mask
 from palestra.events.nominations import (
     CheckpointSealed,
     CopyFailed,
@@ -59,15 +66,6 @@ _RESOURCES = {
 }
 
 
-class Secret(msgspec.Struct, frozen=True):
-    """Something that no public text may hold, and what stands in its place."""
-
-    value: str
-    shown: str = "[masked]"
-    name: bool = False
-    """A sealed name: found in any case, however its words are joined."""
-
-
 class Roster(msgspec.Struct, frozen=True):
     """What publishing needs to know of a run."""
 
@@ -102,7 +100,8 @@ def publish(entry: Entry, roster: Roster) -> PublicEvent | None:
     if said is None:
         return None
     text, mark = said
-    corner = str(getattr(event, "corner", ""))
+    corner = str(getattr(event, "corner", "")) or str(getattr(event, "target", "")).partition("-")[0]
+    corner = corner if corner == HOUSE or any(corner == seat for seat, _ in roster.seats) else ""
     about = str(getattr(event, "job", ""))
     return PublicEvent(
         entry.seq, entry.at, type(event).__name__, corner, mask(text, roster.secrets), mark, about
@@ -145,6 +144,12 @@ def _seat(event: Event) -> _Said | None:
     match event:
         case EntrantSeated() as event:
             return f"takes corner {event.corner}, with {show_dollars(event.api_credit)} of API credit.", ""
+        case EntrantAnnounced() as event:
+            return f"{event.name} will take corner {event.corner}.", "rule"
+        case EntrantRemoved():
+            return "is taken out of the competition.", "rule"
+        case RestartAsked():
+            return "is started anew by the organiser.", ""
         case SessionStarted(session=session):
             return f"is at work: session {session}.", ""
         case SessionEnded(session=session, cause=cause):
@@ -164,19 +169,23 @@ def _job(event: Event, unit: Unit) -> _Said | None:
     match event:
         case JobSubmitted(corner=corner, purpose=purpose, job=job) if corner == HOUSE:
             what, _, target = purpose.partition(":")
-            return f"{job} is queued to {'examine a model' if what == 'exam' else f'validate {target}'}.", ""
+            return (f"{job} validates {target}: it is served and asked." if what == "validate" else ""), ""
         case JobSubmitted(job=job, spec=spec):
             asked = f"{count(spec.gpus, unit)}, {show_size(spec.memory)}, at most {show_duration(spec.limit)}"
             return f"submits {job}, {spec.name}: {asked}.", ""
         case WaitChanged(job=job, resource=resource, blockers=blockers):
             thing = _RESOURCES.get(resource, resource).format(unit=unit)
             return f"{job} waits for {thing}" + (f", held by {', '.join(blockers)}." if blockers else "."), ""
+        case AttemptStarted(corner=corner) if corner == HOUSE:
+            return "", ""
         case AttemptStarted(job=job, node=node, gpus=gpus):
             place = f" with {count(len(gpus), unit)}" if gpus else ""
             return f"{job} starts on {node}{place}.", ""
         case AttemptEnded(job=job, end="preempted"):
             return f"{job} gave way and is queued again.", ""
         case AttemptEnded():
+            return "", ""
+        case JobEnded(corner=corner, end="completed") if corner == HOUSE:
             return "", ""
         case JobEnded(job=job, end=end, cause=cause):
             why = f", {_words(cause)}" if cause not in ("none", end) else ""
@@ -204,12 +213,16 @@ def _model(event: Event) -> _Said | None:
         case NominationWithdrawn(nomination=nomination):
             return f"withdraws {nomination}.", ""
         case ExamStarted(target=target, n=n):
-            return f"{target} is asked {n:,} hidden questions.", ""
+            return f"{_target(target)} is asked {n:,} hidden questions.", ""
         case ExamScored(target=target, correct=correct, n=n):
-            return f"{target} scores {show_share(correct, n)}, {correct:,} of {n:,}.", "lora"
+            return f"{_target(target)} scores {show_share(correct, n)}, {correct:,} of {n:,}.", "lora"
         case ExamFailed(target=target, code=code):
-            return f"{target} could not be examined: {_words(code)}.", "bad"
+            return f"{_target(target)} could not be examined: {_words(code)}.", "bad"
     return None
+
+
+def _target(target: str) -> str:
+    return "The base model" if target == "base" else target
 
 
 _KINDS = {"lora": "a LoRA adapter", "full": "a full model"}
@@ -217,66 +230,3 @@ _KINDS = {"lora": "a LoRA adapter", "full": "a full model"}
 
 def _words(code: str) -> str:
     return code.replace("_", " ")
-
-
-# Masking
-
-_BETWEEN = r"(?:\x1b\[[0-9;:?]{0,20}[@-~]|[\s\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff])*"
-"""What may stand between two characters of a token without changing what a reader sees: line breaks, escapes, invisibles."""
-_KEYS = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
-    r"|\b(?:sk|pk|rk|hf|gsk|ghp|gho|ghs|ghu|glpat|github_pat|xox[abeoprs]|npm|pypi|r8|nvapi|xai|wandb)[-_][A-Za-z0-9_.-]{16,}"
-    r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"
-    r"|\bAIza[A-Za-z0-9_-]{30,}"
-    r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"
-    r"|(?<=://)[^\s/:@]{1,64}:[^\s/@]{3,}(?=@)",
-    re.DOTALL,
-)
-_NAMED = re.compile(
-    r"(?i)((?:bearer|(?:api|access|secret|auth|private)[_-]?key|token|secret|passw(?:or)?d)[\"']?\s*(?:[:=]\s*)?[\"']?)"
-    r"([A-Za-z0-9+/_.~=-]{20,})"
-)
-"""A word that announces a secret, and what follows it."""
-_LEAST = 4
-"""Characters of a token that may stand at the very end of a text that is still growing."""
-
-
-def mask(text: str, secrets: tuple[Secret, ...]) -> str:
-    """The text without any of the secrets, and without what looks like a key."""
-    for pattern, shown in _patterns(secrets):
-        text = pattern.sub(lambda _found, shown=shown: shown, text)  # type: ignore[misc]
-    text = _KEYS.sub("[masked]", text)
-    return _NAMED.sub(lambda found: found[1] + "[masked]" if _chancy(found[2]) else found[0], text)
-
-
-def mask_end(text: str, secrets: tuple[Secret, ...]) -> str:
-    """Cuts off what may be the first half of a secret, at the end of a text that is still being written."""
-    for secret in secrets:
-        for length in range(min(len(secret.value) - 1, len(text)), _LEAST - 1, -1):
-            if text.endswith(secret.value[:length]):
-                return text[:-length]
-    return text
-
-
-def _chancy(word: str) -> bool:
-    """Whether a word looks drawn by lot: letters and digits mixed, no plain word or path."""
-    return any(c.isdigit() for c in word) and any(c.isalpha() for c in word) and "/" not in word
-
-
-@lru_cache(maxsize=8)
-def _patterns(secrets: tuple[Secret, ...]) -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Longest first, so that a secret inside another one doesn't leave the rest of it standing."""
-    ordered = sorted((one for one in secrets if one.value.strip()), key=lambda one: -len(one.value))
-    return tuple((_name(one.value) if one.name else _token(one.value), one.shown) for one in ordered)
-
-
-def _token(value: str) -> re.Pattern[str]:
-    return re.compile(_BETWEEN.join(map(re.escape, value)))
-
-
-def _name(value: str) -> re.Pattern[str]:
-    """`Grok 4` also as `grok-4` and `GROK_4`; a short name only as a word of its own."""
-    words = re.findall(r"[^\W_]+", value) or [value]
-    body = r"[\W_]{0,3}".join(map(re.escape, words))
-    short = sum(map(len, words)) < 5
-    return re.compile(rf"(?<![^\W_]){body}(?![^\W_])" if short else body, re.IGNORECASE)

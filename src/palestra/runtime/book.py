@@ -75,6 +75,10 @@ class Book:
             rows += self._follow(at, rows[0].seq if rows else None)
         return tuple(rows)
 
+    def note(self, corner: str, refusal: Refusal, at: Moment) -> tuple[Row, ...]:
+        """A no that was given before the referee could be asked, such as to a time limit without a unit."""
+        return self._refuse(Request(corner, None), refusal, self._later(at))
+
     def view(self, at: Moment) -> View:
         """What is so at this instant."""
         return View(self.state, self.catalog, self._later(at))

@@ -72,6 +72,11 @@ class Desk:
         self._check()
         self._commit(self.book.tell(observation, self.clock.now()))
 
+    async def note(self, corner: str, refusal: Refusal) -> None:
+        """Put a no on the record that the referee wasn't asked for."""
+        self._check()
+        self._commit(self.book.note(corner, refusal, self.clock.now()))
+
     def view(self) -> View:
         """What is so now."""
         return self.book.view(self.clock.now())

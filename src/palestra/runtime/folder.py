@@ -103,20 +103,20 @@ class RunFolder:
         return path.read_bytes()
 
     def sockets(self) -> Path:
-        """A folder whose path is short enough for unix sockets, the same after every restart; ours alone."""
+        """A folder whose path is short enough for unix sockets, ours alone.
+
+        The same after every restart and from every shell, whatever its TMPDIR: agents that outlived a server find the next.
+        """
         name = hashlib.sha256(str(self.path).encode()).hexdigest()[:12]
-        folder = Path(tempfile.gettempdir()) / f"palestra-{os.getuid()}" / name
-        for part in (folder.parent, folder):
-            with suppress(FileExistsError):
-                part.mkdir(mode=0o700)
-            found = part.lstat()
-            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-                raise Broken(
-                    f"{part} must be a folder of yours that nobody else can enter (mode 0700), as sockets are made there; "
-                    "remove it and start again",
-                    retry=False,
-                )
-        return folder
+        place, link = temporary_root() / name, self.spool / "sockets"
+        with suppress(OSError):  # a run that isn't laid out yet, or isn't ours to change
+            if link.is_symlink() and link.readlink().name != name:
+                link.unlink()  # of the folder that this one was copied from
+            if not link.is_symlink():
+                link.symlink_to(place)
+            place = link.readlink()
+        _make_ours(place.parent)
+        return _make_ours(place)
 
     def corner_socket(self, corner: str) -> Path:
         """The one door of a corner; its folder, not the socket, is what a sandbox binds."""
@@ -128,6 +128,30 @@ class RunFolder:
     def control_socket(self) -> Path:
         """The organiser's door."""
         return self.sockets() / "control.sock"
+
+
+def temporary_root() -> Path:
+    """Where the sockets of this user's new runs lie."""
+    return Path(tempfile.gettempdir()) / f"palestra-{os.getuid()}"
+
+
+def check_temporary_root() -> None:
+    """`Broken` when no sockets could be made there."""
+    _make_ours(temporary_root())
+
+
+def _make_ours(folder: Path) -> Path:
+    """A folder that only this user can enter; `Broken` when something else is there: who owns it could answer for us."""
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise Broken(
+            f"{folder} must be a folder of yours that nobody else can enter (mode 0700), as sockets are made there; "
+            "remove it and start again",
+            retry=False,
+        )
+    return folder
 
 
 def _sync(folder: Path) -> None:

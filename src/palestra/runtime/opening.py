@@ -6,8 +6,6 @@ import hashlib
 import itertools
 import secrets
 import shutil
-import subprocess
-import sys
 import zoneinfo
 from pathlib import Path
 
@@ -56,13 +54,15 @@ def read_source(path: Path) -> Source:
         raise BadInput(
             "competition",
             str(path),
-            "a folder with a competition.toml, or such a file; `palestra new NAME` makes one",
+            "give a folder with a competition.toml, or such a file; `palestra new NAME` makes one",
         )
     text = file.read_bytes()
     try:
         written = text.decode()
     except UnicodeDecodeError as error:
-        raise BadInput(str(file), f"byte {error.start}", "TOML text in UTF-8") from None
+        raise BadInput(
+            str(file), f"byte {error.start}", "a competition's file is TOML text in UTF-8"
+        ) from None
     rules = read_competition(written, zones=frozenset(zoneinfo.available_timezones()), file=str(file))
     return Source(file.resolve(), text, rules, public_text(text))
 
@@ -79,32 +79,6 @@ def missing_files(source: Source) -> list[str]:
         for key, path in wanted
         if path not in made and not (folder / path).exists()
     ]
-
-
-def prepare(source: Source, say: object = None) -> None:
-    """Make what the competition can make for itself, once: each command runs only when what it creates is absent."""
-    for step in source.rules.prepare:
-        target = source.folder / step.creates
-        if target.exists():
-            continue
-        if callable(say):
-            say(f"preparing {step.creates}: {' '.join(step.run)}")
-        argv = [sys.executable if step.run[0] == "python" else step.run[0], *step.run[1:]]
-        done = subprocess.run(
-            argv,
-            cwd=source.folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            check=False,
-        )
-        if done.returncode or not target.exists():
-            tail = "\n".join(done.stdout.splitlines()[-8:])
-            raise Broken(
-                f"preparing {step.creates} failed with exit code {done.returncode}: {' '.join(argv)}\n{tail}",
-                retry=False,
-            )
 
 
 def new_id(rules: Competition) -> str:

@@ -76,7 +76,8 @@ class _Reading:
                 self._audit.check(entry, self._state)
                 self._note(entry)
         except (Corrupt, Broken) as error:
-            yield Check("journal", False, str(error))
+            said = str(error)
+            yield Check("journal", False, said if said.startswith("row ") else f"row {rows}: {said}")
             return
         except Exception as error:  # rows that no server wrote may break a fold in any way
             yield Check("journal", False, f"row {rows} can't follow the rows before it: {error!r}")

@@ -26,7 +26,16 @@ from palestra.runtime.desk import Desk
 from palestra.state.accounts import API, GPU
 from palestra.state.catalog import JobCard
 from palestra.web import sheets
-from palestra.web.answers import STOPPING, granted, guarded, read_body, reply, request_key, serve_routes
+from palestra.web.answers import (
+    STOPPING,
+    Endpoint,
+    granted,
+    guarded,
+    read_body,
+    reply,
+    request_key,
+    serve_routes,
+)
 
 LONGEST_WAIT = 60.0
 """Seconds that one long poll may take."""
@@ -36,6 +45,10 @@ LONGEST_MANIFEST = 4 << 20
 LOG_TAIL = 16_384
 FARTHEST = 1 << 62
 """No log is longer: an offset beyond is as good as this one."""
+
+
+NOTED = frozenset({"time", "memory", "gpus", "argv", "script", "cwd", "outputs", "path", "settings"})
+"""Fields by which a no is told apart on the record; names that a client makes up aren't among them."""
 
 
 class Logs(Protocol):
@@ -100,18 +113,18 @@ class Door:
     def app(self, gateway: ASGIApp) -> ASGIApp:
         """The arena's verbs, and the gateway to models beside them."""
         routes = [
-            Route("/status", guarded(self.status)),
-            Route("/rules", guarded(self.rules)),
-            Route("/jobs", guarded(self.jobs), methods=["GET"]),
-            Route("/jobs", guarded(self.submit), methods=["POST"]),
-            Route("/jobs/{job}", guarded(self.job)),
-            Route("/jobs/{job}/log", guarded(self.log)),
-            Route("/jobs/{job}/cancel", guarded(self.cancel), methods=["POST"]),
-            Route("/seals", guarded(self.seal), methods=["POST"]),
-            Route("/nominations", guarded(self.nominations), methods=["GET"]),
-            Route("/nominations", guarded(self.nominate), methods=["POST"]),
-            Route("/nominations/{nomination}", guarded(self.nomination)),
-            Route("/finish", guarded(self.finish), methods=["POST"]),
+            Route("/status", self._verb(self.status)),
+            Route("/rules", self._verb(self.rules)),
+            Route("/jobs", self._verb(self.jobs), methods=["GET"]),
+            Route("/jobs", self._verb(self.submit), methods=["POST"]),
+            Route("/jobs/{job}", self._verb(self.job)),
+            Route("/jobs/{job}/log", self._verb(self.log)),
+            Route("/jobs/{job}/cancel", self._verb(self.cancel), methods=["POST"]),
+            Route("/seals", self._verb(self.seal), methods=["POST"]),
+            Route("/nominations", self._verb(self.nominations), methods=["GET"]),
+            Route("/nominations", self._verb(self.nominate), methods=["POST"]),
+            Route("/nominations/{nomination}", self._verb(self.nomination)),
+            Route("/finish", self._verb(self.finish), methods=["POST"]),
         ]
         verbs = serve_routes([Mount("/arena", routes=routes)])
 
@@ -136,6 +149,19 @@ class Door:
                 await gateway(scope, receive, send)
 
         return serve
+
+    def _verb(self, endpoint: Endpoint) -> Endpoint:
+        """What can't be read is a no like any other, so it goes on the record too (S50)."""
+
+        async def noted(request: Request) -> Response:
+            try:
+                return await endpoint(request)
+            except BadInput as error:
+                about = error.field if error.field in NOTED else "request"
+                await self.desk.note(self.corner, Refusal("bad_input", str(error), subject=about))
+                raise
+
+        return guarded(noted)
 
     def _admits(self, scope: Scope) -> bool:
         wanted = self._tokens[self.corner].encode()

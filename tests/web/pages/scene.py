@@ -22,7 +22,8 @@ from palestra.rules.competition import Competition, EntrantRule, Node
 from palestra.rules.prices import Usage
 from palestra.rules.units import DOLLAR, GIB, HOUR, MINUTE, SECOND, Bytes, Digest, Micros
 from palestra.runtime.folder import RunFile, RunFolder
-from palestra.runtime.opening import SEED, TOKENS
+from palestra.runtime.opening import SEED
+from palestra.runtime.seats import TOKENS
 
 When = Literal["announced", "running", "results"]
 
@@ -86,10 +87,14 @@ class Scene:
         self.say("A", "What is there, and what is wrong with it?", "head -n 3 data/pool.jsonl; arena status")
         self.hear("A", '{"prompt": "last: oak"}\n{"prompt": "wrap: elm"}\n[exit 0, 0.4 s]')
         self.later(12)
-        clean = self.submit("A", "clean", 1, 1, 60, argv=("python", "-m", "kit.clean", "--pool", "data/pool.jsonl"))
+        clean = self.submit(
+            "A", "clean", 1, 1, 60, argv=("python", "-m", "kit.clean", "--pool", "data/pool.jsonl")
+        )
         self.later(9)
         self.ends(clean, log="dropped 41 rows that repeat the public test set\n", peak=420 << 20)
-        self.say("B", "Full parameters, at once: the budget is there to be used.", "arena submit --gpus 4 ...")
+        self.say(
+            "B", "Full parameters, at once: the budget is there to be used.", "arena submit --gpus 4 ..."
+        )
         first = self.submit("B", "all-parameters", 4, 6, 120)
         self.logs[f"{first}.1"] = (b"PALESTRA progress step=40 of=200\nloss 1.92\n", b"")
         short = self.submit("A", "sft-short", 1, 2, 60, outputs=("sft-short",))
@@ -104,10 +109,16 @@ class Scene:
         self.later(4)
         run.restart()
         self.later(20)
-        self.ends(short, log="\n".join(f"step {n} loss {2.4 - n / 90:.3f}" for n in range(0, 120, 5)), peak=900 << 20)
+        self.ends(
+            short,
+            log="\n".join(f"step {n} loss {2.4 - n / 90:.3f}" for n in range(0, 120, 5)),
+            peak=900 << 20,
+        )
         self.nominate("A", "w1", "SFT on clean rows", LORA, step=100)
         self.later(5)
-        self.ends(first, 1, log="loss nan\n", err="torch.OutOfMemoryError: CUDA out of memory.\n", peak=6 * GIB)
+        self.ends(
+            first, 1, log="loss nan\n", err="torch.OutOfMemoryError: CUDA out of memory.\n", peak=6 * GIB
+        )
 
     def _middle(self) -> None:
         run = self.run
@@ -117,7 +128,12 @@ class Scene:
         leak = self.submit("C", 'loud "<i>job</i>"', 1, 2, 30)
         out = f"{HOSTILE}\ntoken {TOKEN}\nkey {API_KEY}\nI am {SEALED[0]}\n" + "x" * 1_000_000
         self.logs[f"{leak}.1"] = (out.encode(), HOSTILE.encode())
-        self.say("C", HOSTILE + f" {TOKEN} {SEALED[0]} of {SEALED[1].upper()}", HOSTILE, reasoning="I could print my token.")
+        self.say(
+            "C",
+            HOSTILE + f" {TOKEN} {SEALED[0]} of {SEALED[1].upper()}",
+            HOSTILE,
+            reasoning="I could print my token.",
+        )
         self.hear("C", HOSTILE + f"\nPALESTRA_TOKEN={TOKEN}\nOPENAI_API_KEY={API_KEY}\n[exit 1, 12.0 s]")
         self.later(30)
         self.ends(leak, 143, over_time=True, log_tail=HOSTILE)
@@ -135,7 +151,16 @@ class Scene:
         self.logs["A-j3.1"] = (b"PALESTRA progress step=10 of=400\nloss 1.88\n", b"")
         self.later(14)
         self.say("A", "While that runs I write down what I have learned so far.", "cat notes.md")
-        self.nominate("A", "w1", "The same, with a stop", LORA, again=True, settings=AnswerSettings(temperature="0.3", stop=("<|im_end|>",), system_prompt="Answer in one word."))
+        self.nominate(
+            "A",
+            "w1",
+            "The same, with a stop",
+            LORA,
+            again=True,
+            settings=AnswerSettings(
+                temperature="0.3", stop=("<|im_end|>",), system_prompt="Answer in one word."
+            ),
+        )
         self.later(6)
 
     def _end(self) -> None:
@@ -149,29 +174,81 @@ class Scene:
     def later(self, seconds: int) -> None:
         self.run.wait(seconds * SECOND)
 
-    def spec(self, name: str, gpus: int, gib: int, seconds: int, *, argv: Sequence[str] = (), outputs: Sequence[str] = ()) -> JobSpec:
+    def spec(
+        self,
+        name: str,
+        gpus: int,
+        gib: int,
+        seconds: int,
+        *,
+        argv: Sequence[str] = (),
+        outputs: Sequence[str] = (),
+    ) -> JobSpec:
         return JobSpec(
             name=name, argv=tuple(argv) or ("python", "-m", "kit.sft", "--out", name), gpus=gpus, memory=Bytes(gib * GIB),
             limit=Micros(seconds * SECOND), outputs=tuple(outputs),
         )  # fmt: skip
 
-    def submit(self, corner: str, name: str, gpus: int, gib: int, seconds: int, *, argv: Sequence[str] = (), outputs: Sequence[str] = ()) -> str:
-        return self.run.grant(SubmitJob(corner, None, self.spec(name, gpus, gib, seconds, argv=argv, outputs=outputs)))
+    def submit(
+        self,
+        corner: str,
+        name: str,
+        gpus: int,
+        gib: int,
+        seconds: int,
+        *,
+        argv: Sequence[str] = (),
+        outputs: Sequence[str] = (),
+    ) -> str:
+        return self.run.grant(
+            SubmitJob(corner, None, self.spec(name, gpus, gib, seconds, argv=argv, outputs=outputs))
+        )
 
-    def ends(self, job: str, code: int = 0, *, log: str = "", err: str = "", peak: int | None = None, **facts: object) -> None:
+    def ends(
+        self,
+        job: str,
+        code: int = 0,
+        *,
+        log: str = "",
+        err: str = "",
+        peak: int | None = None,
+        **facts: object,
+    ) -> None:
         attempt = self.run.state.jobs[job].attempt
         started = self.run.state.attempts[attempt].started
         if log or err:
             self.logs[attempt] = (log.encode(), err.encode())
         more = {"peak_memory": Bytes(peak)} if peak else {}
-        self.run.exit(job, code, ran=self.run.at - started, log_tail=str(facts.pop("log_tail", err)), **more, **facts)
+        self.run.exit(
+            job, code, ran=self.run.at - started, log_tail=str(facts.pop("log_tail", err)), **more, **facts
+        )
 
-    def nominate(self, corner: str, weights: str, label: str, found: object, *, again: bool = False, step: int | None = None, settings: AnswerSettings | None = None) -> None:
+    def nominate(
+        self,
+        corner: str,
+        weights: str,
+        label: str,
+        found: object,
+        *,
+        again: bool = False,
+        step: int | None = None,
+        settings: AnswerSettings | None = None,
+    ) -> None:
         run = self.run
         if not again:
             run.grant(SealCheckpoint(corner, None, digest(weights), f"out/{weights}", Bytes(GIB), 2, step))
         one = run.grant(
-            Nominate(corner, None, digest(weights), f"out/{weights}", Bytes(GIB), settings or AnswerSettings(), label, "on the pool", step)
+            Nominate(
+                corner,
+                None,
+                digest(weights),
+                f"out/{weights}",
+                Bytes(GIB),
+                settings or AnswerSettings(),
+                label,
+                "on the pool",
+                step,
+            )
         )
         self.later(2)
         if run.state.nominations[one].state == "copying":
@@ -186,7 +263,13 @@ class Scene:
         if reasoning:
             body["reasoning"] = reasoning
         arguments = json.dumps({"command": command})
-        body["tool_calls"] = [{"id": "c1", "type": "function", "function": {"name": "shell", "arguments": arguments[:-9] if cut else arguments}}]
+        body["tool_calls"] = [
+            {
+                "id": "c1",
+                "type": "function",
+                "function": {"name": "shell", "arguments": arguments[:-9] if cut else arguments},
+            }
+        ]
         body["finish_reason"] = cut or "tool_calls"
         first = self._keep(corner, call, "assistant", json.dumps(body).encode())
         usage = Usage(fresh_input=900, cached_input=2_000, output=260)
@@ -197,7 +280,9 @@ class Scene:
         call = self.run.reserve(corner, bound=4_000, cap=800)
         body = json.dumps({"role": "tool", "tool_call_id": "c1", "content": text}).encode()
         first = self._keep(corner, call, "tool", body)
-        self.run.tell(CallAnswered(call, Usage(fresh_input=400, output=90), 200, "stop", first_step=first, steps=1))
+        self.run.tell(
+            CallAnswered(call, Usage(fresh_input=400, output=90), 200, "stop", first_step=first, steps=1)
+        )
 
     def _keep(self, corner: str, call: str, role: str, body: bytes) -> int:
         n = sum(row.corner == corner for row in self.steps) + 1

@@ -5,29 +5,31 @@ from __future__ import annotations
 import msgspec
 from markupsafe import Markup
 
-from palestra.events.nominations import AnswerSettings
-from palestra.events.public import Secret, show_time
+from palestra.events.masking import Secret
 from palestra.rules.units import Moment, show_duration, show_size
 from palestra.state.arena import State
 from palestra.state.catalog import JobCard, NominationCard, View
-from palestra.web.pages.figures import Meter, meters, per_cent, running_end, span, t, unit_of, units
+from palestra.web.pages.figures import (
+    Meter,
+    meters,
+    per_cent,
+    plural,
+    scale_of,
+    span,
+    t,
+    unit_of,
+    units,
+    word,
+)
+from palestra.web.pages.lanes import Span, axis, lanes, place
 from palestra.web.pages.masthead import Masthead, masthead
 from palestra.web.pages.nodes import Waiting, queue
+from palestra.web.pages.nomination import NominationRow, nomination_row
 from palestra.web.pages.source import Source
-from palestra.web.pages.text import Shown, line, show
+from palestra.web.pages.text import line
 
 JOBS = 30
 """Jobs that the page lists unless asked for all."""
-
-
-class Span(msgspec.Struct, frozen=True):
-    """Something on the line of time, in per cent of it."""
-
-    kind: str
-    at: float
-    width: float
-    said: str
-    text: str = ""
 
 
 class JobRow(msgspec.Struct, frozen=True):
@@ -47,31 +49,6 @@ class JobRow(msgspec.Struct, frozen=True):
     attempts: int
 
 
-class NominationRow(msgspec.Struct, frozen=True):
-    """A nomination, as listed; asked, copied and decided are separate times (S04)."""
-
-    id: str
-    label: Markup
-    note: Markup
-    kind: str
-    artifact: str
-    step: str
-    asked: str
-    copied: str
-    decided: str
-    took: str
-    state: str
-    current: bool
-    code: str
-    message: Markup
-    checks: tuple[tuple[str, str], ...]
-    settings: tuple[tuple[str, str], ...]
-    stops: tuple[Markup, ...]
-    system: Shown
-    flow: tuple[float, float]
-    """How long copying and validating took, in per cent of the whole."""
-
-
 class SessionRow(msgspec.Struct, frozen=True):
     """One life of the agent's process."""
 
@@ -87,6 +64,8 @@ class Agent(msgspec.Struct, frozen=True):
     """All of the page but its steps."""
 
     head: Masthead
+    time: str
+    time_short: str
     corner: str
     name: Markup
     lab: Markup
@@ -124,12 +103,15 @@ def agent(source: Source, corner: str, every_job: bool) -> Agent:
     mine = [card for card in cards.nominations.values() if card.corner == corner]
     name = next(one for one in head.names if one.corner == corner)
     api, gpu = meters(state, cards, corner, view.at)
+    scale = scale_of(state)
     rows = tuple(nomination_row(state, card, secrets) for card in reversed(mine))
     order = sorted(state.corners)
-    place = order.index(corner)
+    here = order.index(corner)
     listed = jobs[::-1] if every_job else jobs[: -JOBS - 1 : -1]
     return Agent(
         head=head,
+        time=scale.heading,
+        time_short=scale.short,
         corner=corner,
         name=name.name,
         lab=name.lab,
@@ -141,8 +123,8 @@ def agent(source: Source, corner: str, every_job: bool) -> Agent:
             )
         ),
         done=t(state, seat.finished),
-        before=order[place - 1] if place else "",
-        after=order[place + 1] if place + 1 < len(order) else "",
+        before=order[here - 1] if here else "",
+        after=order[here + 1] if here + 1 < len(order) else "",
         stand=_stand(view, corner, jobs, mine),
         api=api,
         gpu=gpu,
@@ -150,9 +132,9 @@ def agent(source: Source, corner: str, every_job: bool) -> Agent:
         gpu_said=_pace_said(gpu),
         meters=_meters(view, corner, api),
         waiting=tuple(one for one in queue(source) if one.corner == corner),
-        lanes=_lanes(view, corner, jobs, mine),
-        now=_place(view, view.at) if state.clock.stage == "running" else None,
-        axis=_axis(view),
+        lanes=lanes(view, corner, jobs, mine),
+        now=place(view, view.at) if state.clock.stage == "running" else None,
+        axis=axis(view),
         jobs=tuple(job_row(view, card, secrets) for card in listed),
         jobs_all=len(jobs),
         ends=_ends(view, jobs),
@@ -180,9 +162,10 @@ def _stand(view: View, corner: str, jobs: list[JobCard], mine: list[NominationCa
         said.append(
             "It has nominated nothing yet." if state.clock.stage == "running" else "It nominated nothing."
         )
-    failed = sum(card.ended is not None and card.ended.end not in ("completed", "cancelled") for card in jobs)
+    failed = sum(job_state(card)[0] in ("bad", "oom") for card in jobs)
     if jobs:
-        said.append(f"{len(jobs)} {'job' if len(jobs) == 1 else 'jobs'}, {failed} of them without success.")
+        how = f"{word(failed) if failed else 'none'} of them without success"
+        said.append(f"{plural(len(jobs), 'job')}, {how}.".capitalize())
     if seat.finished is not None:
         said.append(f"It was done at {t(state, seat.finished)}.")
     return " ".join(said)
@@ -200,8 +183,8 @@ def _meters(view: View, corner: str, api: Meter) -> tuple[tuple[str, str, float,
     state = view.state
     unit, cap = unit_of(state), state.rules.jobs.gpus_running
     used = sum(len(one.gpus) for one in state.attempts.values() if one.corner == corner)
-    calls = sum(call.corner == corner for call in state.calls.values())
-    waits = sum(job.corner == corner and not job.attempt for job in state.jobs.values())
+    calls = sum(1 for call in state.calls.values() if call.corner == corner)
+    waits = sum(1 for job in state.jobs.values() if job.corner == corner and not job.attempt)
     return (
         (
             "On hold",
@@ -224,104 +207,6 @@ def _meters(view: View, corner: str, api: Meter) -> tuple[tuple[str, str, float,
     )
 
 
-# The whole run on one line
-
-
-def _place(view: View, at: int) -> float:
-    start, end = view.state.clock.start, running_end(view.state, view.catalog, view.at)
-    return per_cent((at - start) / max(1, end - start))
-
-
-def _axis(view: View) -> tuple[tuple[str, float], ...]:
-    start, end = view.state.clock.start, running_end(view.state, view.catalog, view.at)
-    return tuple((t(view.state, start + (end - start) * part // 4), 25.0 * part) for part in range(5))
-
-
-def _lanes(
-    view: View, corner: str, jobs: list[JobCard], mine: list[NominationCard]
-) -> tuple[tuple[str, tuple[Span, ...]], ...]:
-    state = view.state
-
-    def stretch(kind: str, since: int, until: int | None, said: str, text: str = "") -> Span:
-        at = _place(view, since)
-        return Span(
-            kind,
-            at,
-            round(max(0.0, _place(view, until if until is not None else view.at) - at), 1),
-            said,
-            text,
-        )
-
-    made: list[Span] = []
-    for card in mine:
-        over = (
-            card.decided
-            if card.decided is not None
-            else None
-            if card.state in ("requested", "copying", "validating")
-            else card.requested
-        )
-        made.append(
-            stretch("copy", card.requested, over, f"{card.nomination}: asked {t(state, card.requested)}")
-        )
-        kind = card.inspection.kind if card.inspection else ""
-        if card.state == "accepted" and card.decided is not None:
-            made.append(
-                stretch(
-                    f"nom {kind}{' cur' if card.current else ''}",
-                    card.decided,
-                    card.decided,
-                    f"{card.nomination} accepted",
-                    card.nomination if card.current else "",
-                )
-            )
-        elif card.state == "rejected" and card.decided is not None:
-            made.append(stretch("no", card.decided, card.decided, f"{card.nomination} rejected: {card.code}"))
-    runs, waits, trouble = [], [], []
-    for job in jobs:
-        since = job.submitted
-        for attempt in job.attempts:
-            ended = (
-                attempt.ended.ended
-                if attempt.ended and attempt.ended.ended is not None
-                else job.ended_at
-                if attempt.ended
-                else None
-            )
-            waits.append(
-                stretch("wait", since, attempt.placed, f"{job.job} waited {span(attempt.placed - since)}")
-            )
-            runs.append(stretch("job", attempt.placed, ended, f"{attempt.attempt} on {attempt.node}"))
-            since = ended or since
-        if job.ended is None and (not job.attempts or job.attempts[-1].ended):
-            waits.append(stretch("wait now", since, None, f"{job.job} waits"))
-        if (
-            job.ended is not None
-            and job.ended.end not in ("completed", "cancelled")
-            and job.ended_at is not None
-        ):
-            trouble.append(
-                stretch("tri", job.ended_at, job.ended_at, f"{job.job} {job.ended.end.replace('_', ' ')}")
-            )
-    lives = [
-        stretch("life", one.started, one.ended, one.session)
-        for one in view.catalog.sessions.values()
-        if one.corner == corner
-    ]
-    waits = [one for one in waits if one.width > 0]
-    lanes = [
-        ("Nominations", made),
-        ("Jobs", runs),
-        ("Waiting", waits),
-        ("Trouble", trouble),
-        ("Sessions", lives),
-    ]
-    return tuple((name, tuple(spans)) for name, spans in lanes)
-
-
-# Lists
-
-
 def job_row(view: View, card: JobCard, secrets: tuple[Secret, ...]) -> JobRow:
     """One job; its end and its cause are two things."""
     state = view.state
@@ -341,7 +226,7 @@ def job_row(view: View, card: JobCard, secrets: tuple[Secret, ...]) -> JobRow:
         if card.ended and card.ended.cause not in ("none", card.ended.end)
         else "",
         evidence=line(done.evidence, secrets, 200) if done and kind not in ("ok", "run") else Markup(),
-        charged=show_time(charge, unit_of(state)) if charge else "",
+        charged=scale_of(state).time(charge) if charge else "",
         attempts=len(card.attempts),
     )
 
@@ -377,63 +262,6 @@ def _ends(view: View, jobs: list[JobCard]) -> tuple[tuple[str, str, int], ...]:
     order = ["ok", "off", "oom", "bad", "run", "wait"]
     return tuple(
         (kind, word, n) for (kind, word), n in sorted(found.items(), key=lambda one: order.index(one[0][0]))
-    )
-
-
-def nomination_row(state: State, card: NominationCard, secrets: tuple[Secret, ...]) -> NominationRow:
-    """One nomination with what was checked and the settings frozen with it."""
-    found, passed = card.inspection, card.accepted
-    checks: list[tuple[str, str]] = []
-    if found is not None:
-        checks.append(("Every file matches its digest", "nothing copied again" if card.again else ""))
-        checks.append(
-            (
-                "Differs from the base",
-                f"relative change {found.relative_delta:.2g}, {found.tensors:,} tensors",
-            )
-        )
-        checks += [(note, "") for note in found.notes]
-    if passed is not None:
-        checks.append(("Serves, and answers", f"{passed.probes - passed.empty} of {passed.probes} probes"))
-        checks.append(("Stops by itself", f"{passed.stopped} of {passed.probes} probes"))
-        if passed.differing is not None:
-            checks.append(
-                ("Answers otherwise than the base", f"{passed.differing} of {passed.probes} probes")
-            )
-    whole = max(1, (card.decided or card.requested) - card.requested)
-    copied = card.copied if card.copied is not None else card.requested
-    return NominationRow(
-        id=card.nomination,
-        label=line(card.label, secrets, 80),
-        note=line(card.note, secrets, 300),
-        kind=found.kind if found else "",
-        artifact=card.artifact.removeprefix("sha256:"),
-        step=f"step {card.step:,}" if card.step is not None else "",
-        asked=t(state, card.requested),
-        copied=t(state, card.copied),
-        decided=t(state, card.decided),
-        took=span(card.decided - card.requested) if card.decided is not None else "",
-        state=card.state,
-        current=card.current,
-        code=card.code.replace("_", " "),
-        message=line(card.message, secrets, 300),
-        checks=tuple(checks),
-        settings=_settings(card.settings),
-        stops=tuple(line(one, secrets, 40) for one in card.settings.stop),
-        system=show(card.settings.system_prompt, secrets, limit=1_200, lines=20),
-        flow=(
-            per_cent((copied - card.requested) / whole),
-            per_cent((whole - (copied - card.requested)) / whole),
-        ),
-    )
-
-
-def _settings(given: AnswerSettings) -> tuple[tuple[str, str], ...]:
-    return (
-        ("temperature", given.temperature[:40]),
-        ("top_p", given.top_p[:40]),
-        ("repetition penalty", given.repetition_penalty[:40]),
-        ("max tokens", f"{given.max_tokens:,}"),
     )
 
 

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import msgspec
 
-from palestra.events.public import Unit, count, show_time
+from palestra.events.public import Unit, count
 from palestra.rules.times import ends_at, paused, share_used
-from palestra.rules.units import DAY, HOUR, MINUTE, SECOND, Moment, show_dollars, show_duration, show_t
+from palestra.rules.units import (
+    DAY,
+    DOLLAR,
+    HOUR,
+    MINUTE,
+    SECOND,
+    Moment,
+    rounded,
+    show_dollars,
+    show_duration,
+    show_t,
+)
 from palestra.state.accounts import API, GPU
 from palestra.state.arena import Account, State
 from palestra.state.catalog import Catalog
@@ -17,6 +29,25 @@ from palestra.state.catalog import Catalog
 SHORT = 3 * HOUR
 """Competitions shorter than this show seconds in T+."""
 _NUMBERS = "no one two three four five six seven eight nine ten eleven twelve".split()
+
+
+class Scale(msgspec.Struct, frozen=True):
+    """How a run's money and GPU-time are written, the same in every row: fit for its allowance."""
+
+    heading: str
+    """`GPU-hours`, `Slot-minutes`."""
+    short: str
+    whole: int
+    places: int
+    cents: int
+
+    def time(self, amount: int) -> str:
+        """GPU-microseconds as a bare number."""
+        return rounded(amount, self.whole, self.places)
+
+    def dollars(self, amount: int) -> str:
+        """Nano-dollars."""
+        return show_dollars(amount, self.cents)
 
 
 class Meter(msgspec.Struct, frozen=True):
@@ -45,6 +76,16 @@ def is_short(state: State) -> bool:
 def unit_of(state: State) -> Unit:
     """`slot` on machines without GPUs."""
     return "slot" if any(node.gpu_kind == "slot" for node in state.rules.nodes) else "GPU"
+
+
+def scale_of(state: State) -> Scale:
+    """By the allowance, so that nothing spent prints as zero for long, and columns can be compared."""
+    allowance, unit = state.rules.allowance, unit_of(state)
+    cents = 2 if allowance.api_credit >= 10 * DOLLAR else 4
+    noun = unit if unit == "GPU" else unit.capitalize()
+    if allowance.gpu_time >= HOUR:
+        return Scale(f"{noun}-hours", f"{unit}-h", HOUR, 1 if allowance.gpu_time >= 100 * HOUR else 2, cents)
+    return Scale(f"{noun}-minutes", f"{unit}-min", MINUTE, 2, cents)
 
 
 def word(number: int) -> str:
@@ -103,15 +144,15 @@ def share_gone(state: State, catalog: Catalog, corner: str, at: int) -> float | 
 
 def meters(state: State, catalog: Catalog, corner: str, at: int) -> tuple[Meter, Meter]:
     """API credit and GPU-time of a corner."""
-    pace, unit = share_gone(state, catalog, corner, at), unit_of(state)
+    pace = share_gone(state, catalog, corner, at) if state.clock.stage == "running" else None
+    scale = scale_of(state)
     return (
-        _meter(state.accounts[corner, API], pace, show_dollars),
-        _meter(state.accounts[corner, GPU], pace, lambda amount: show_time(amount, unit)),
+        _meter(state.accounts[corner, API], pace, scale.dollars),
+        _meter(state.accounts[corner, GPU], pace, scale.time),
     )
 
 
-def _meter(account: Account, pace: float | None, say: object) -> Meter:
-    assert callable(say)
+def _meter(account: Account, pace: float | None, say: Callable[[int], str]) -> Meter:
     limit = max(1, account.limit)
     used = account.spent / limit
     return Meter(

@@ -7,7 +7,8 @@ import shlex
 import msgspec
 from markupsafe import Markup
 
-from palestra.events.public import mask_end, show_time
+from palestra.events.masking import mask_end
+from palestra.events.public import show_time
 from palestra.rules.units import show_duration, show_size
 from palestra.state.catalog import AttemptCard, JobCard
 from palestra.state.queue import HOUSE

@@ -40,6 +40,8 @@ class Part(msgspec.Struct, frozen=True):
     """A stretch of the clock's strip, filled so far."""
 
     label: str
+    size: float
+    """Of the whole strip, in per cent."""
     fill: float
     here: bool
 
@@ -126,9 +128,11 @@ def masthead(source: Source) -> Masthead:
 
 
 def _alias(source: Source, corner: str) -> bool:
-    rules = source.view().state.rules.entrants
-    place = ord(corner) - ord("A")
-    return place < len(rules) and bool(rules[place].alias)
+    """Whether a corner's name stands for a sealed one, also of an entrant that joined late."""
+    state = source.view().state
+    name = state.corners[corner].name
+    aliases = {rule.alias for rule in state.rules.entrants if rule.alias}
+    return name in aliases or any(one.name and one.shown == name for one in source.secrets())
 
 
 def _to_go(stage: str, end: Moment | None, at: int, paused: bool) -> str:
@@ -146,15 +150,19 @@ def _strip(start: Moment, end: int, at: int, stage: str) -> tuple[Part, ...]:
     length, noun = next(
         ((one, noun) for one, noun in _LENGTHS if 3 <= -(-whole // one) <= 12), (-(-whole // 6), "")
     )
-    begins = range(0, whole, length)
+    begins = list(range(0, whole, length))
+    if (
+        len(begins) > 1 and whole - begins[-1] < length // 5
+    ):  # a pause has moved the end a little: no stretch of its own
+        begins.pop()
     over = stage not in ("announced", "running")
     parts = []
     for number, begin in enumerate(begins, 1):
-        size = min(length, whole - begin)
+        size = (begins[number] if number < len(begins) else whole) - begin
         gone = 1.0 if over else (at - start - begin) / size
         here = stage == "running" and 0 <= gone < 1
         label = f"{noun} {number}" if noun else f"T+{begin // HOUR}:{begin // MINUTE % 60:02d}"
         if not noun and begin % MINUTE:
             label += f":{begin // SECOND % 60:02d}"
-        parts.append(Part(label, per_cent(gone), here))
+        parts.append(Part(label, per_cent(size / whole), per_cent(gone), here))
     return tuple(parts)

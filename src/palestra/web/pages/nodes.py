@@ -11,7 +11,7 @@ from palestra.rules.competition import Node
 from palestra.rules.units import show_size
 from palestra.state.arena import Attempt, Job, State
 from palestra.state.queue import HOUSE, room
-from palestra.web.pages.figures import per_cent, span, t, unit_of, units
+from palestra.web.pages.figures import per_cent, scale_of, span, t, unit_of, units
 from palestra.web.pages.source import Source
 from palestra.web.pages.text import line
 
@@ -156,13 +156,16 @@ def sentence(state: State, job: Job, wait: Wait) -> str:
         case "paused":
             return "The competition is paused; nothing starts until it goes on."
         case "gpu_time":
-            return f"Would hold more {unit}-time than its corner has left{held}."
+            scale = scale_of(state)
+            have = scale.time(max(0, wait.needed - wait.missing))
+            held = f"; {_holders(state, wait)} holds the rest until it ends" if wait.holders else ""
+            return f"Would hold {scale.time(wait.needed)} {scale.short}, and {have} are free{held}."
         case "running_cap":
             cap = state.rules.jobs.gpus_running
             return f"Its corner may run {units(cap, unit)} at once{held}."
         case "gpus":
-            here = len(free.gpus) if free else 0
-            return f"Needs {units(wait.needed, unit)} on one node; best node {wait.best_node}: {here} free{held}."
+            number = len(free.gpus) if free else 0
+            return f"Needs {units(wait.needed, unit)} on one node; best node {wait.best_node}: {number} free{held}."
     left = show_size(free.memory) if free else "0 B"
     here = units(len(free.gpus), unit) if free else "none"
     return f"Needs {show_size(wait.needed)}; best node {wait.best_node}: {here} free, {left} left{held}."

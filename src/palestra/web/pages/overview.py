@@ -7,12 +7,24 @@ from collections import Counter
 import msgspec
 from markupsafe import Markup
 
-from palestra.events.public import PublicEvent, show_time
-from palestra.report.scoreboard import Line, Score, scoreboard
+from palestra.events.public import PublicEvent
+from palestra.report.scoreboard import Line, Score, Scoreboard, scoreboard
 from palestra.rules.units import HOUR, show_dollars, show_duration, show_share, show_size
 from palestra.state.catalog import NominationCard, View
 from palestra.state.queue import HOUSE
-from palestra.web.pages.figures import Meter, is_short, meters, per_cent, plural, span, t, unit_of, units
+from palestra.web.pages.figures import (
+    Meter,
+    Scale,
+    is_short,
+    meters,
+    per_cent,
+    plural,
+    scale_of,
+    span,
+    t,
+    unit_of,
+    units,
+)
 from palestra.web.pages.headline import Headline, headline
 from palestra.web.pages.masthead import Masthead, masthead
 from palestra.web.pages.nodes import Drawn, Waiting, nodes, queue
@@ -91,6 +103,10 @@ class Overview(msgspec.Struct, frozen=True):
     rows: tuple[Row, ...]
     base: Result | None
     scored: bool
+    exam_scale: str
+    time: str
+    over: bool
+    allowance: str
     api_spent: str
     gpu_spent: str
     jobs: int
@@ -111,16 +127,22 @@ def overview(source: Source, latest: list[PublicEvent]) -> Overview:
     drawn, waits = nodes(source), queue(source)
     scored = any(line.score is not None for line in board.lines) or board.base is not None
     lines = board.lines if scored else sorted(board.lines, key=lambda one: one.corner)
-    rows = tuple(_row(source, view, head, one, board.lines) for one in lines)
+    ruler, scale = _ruler(board), scale_of(state)
+    rows = tuple(_row(source, view, head, one, board.lines, ruler) for one in lines)
+    examined = state.clock.stage in ("judging", "results")
     return Overview(
         head=head,
         headline=_shown(source, headline(view)),
-        facts=_facts(view, head, drawn, waits),
+        facts=_exam_facts(view, board, scale) if examined else _facts(view, head, drawn, waits),
         rows=rows,
-        base=result(board.base),
+        base=result(board.base, ruler),
         scored=scored,
-        api_spent=show_dollars(board.api_spent),
-        gpu_spent=show_time(board.gpu_spent, head.unit),
+        exam_scale=f"{ruler[0]} to {ruler[1]} %",
+        time=scale.heading,
+        over=state.clock.stage == "results",
+        allowance=_rules(view, head)[0][1],
+        api_spent=scale.dollars(board.api_spent),
+        gpu_spent=scale.time(board.gpu_spent),
         jobs=sum(row.jobs for row in rows),
         nominations=sum(row.nominations for row in rows),
         pace_note=_pace_note(rows),
@@ -128,7 +150,7 @@ def overview(source: Source, latest: list[PublicEvent]) -> Overview:
         measured=any(block.used is not None for node in drawn for block in node.blocks),
         queue=waits,
         ticks=ticks(source, latest),
-        rules=_rules(view, head),
+        rules=(*_joining(source, view), *_rules(view, head)),
     )
 
 
@@ -137,7 +159,17 @@ def _shown(source: Source, said: Headline) -> Headline:
     return Headline(line(said.head, secrets), line(said.stand, secrets))
 
 
-def _row(source: Source, view: View, head: Masthead, of: Line, everyone: tuple[Line, ...]) -> Row:
+def _ruler(board: Scoreboard) -> tuple[int, int]:
+    """The stretch of the percentage scale on which all scores and their intervals lie, in tens."""
+    scores = [one for one in (board.base, *(line.score for line in board.lines)) if one is not None]
+    low = min((one.low for one in scores), default=0.0)
+    high = max((one.high for one in scores), default=1.0)
+    return int(10 * low) * 10, min(100, int(10 * high + 1) * 10)
+
+
+def _row(
+    source: Source, view: View, head: Masthead, of: Line, everyone: tuple[Line, ...], ruler: tuple[int, int]
+) -> Row:
     state, secrets = view.state, source.secrets()
     seat = state.corners[of.corner]
     api, gpu = meters(state, view.catalog, of.corner, view.at)
@@ -167,21 +199,26 @@ def _row(source: Source, view: View, head: Masthead, of: Line, everyone: tuple[L
         state=how,
         now=now,
         rank="" if of.rank is None else f"{of.rank}{'=' if shared > 1 else ''}",
-        result=result(of.score),
+        result=result(of.score, ruler),
         unscored="" if of.score else of.unscored_because.replace("_", " "),
     )
 
 
-def result(score: Score | None) -> Result | None:
-    """A share of the exam with its interval."""
+def result(score: Score | None, ruler: tuple[int, int]) -> Result | None:
+    """A share of the exam with its interval, placed on a ruler."""
     if score is None:
         return None
+    low, high = ruler
+
+    def place(share: float) -> float:
+        return per_cent((100 * share - low) / max(1, high - low))
+
     return Result(
         share=show_share(score.correct, score.n),
         counts=f"{score.correct:,} of {score.n:,}",
-        at=per_cent(score.correct / score.n if score.n else 0),
-        low=per_cent(score.low),
-        high=per_cent(score.high),
+        at=place(score.correct / score.n if score.n else 0),
+        low=place(score.low),
+        high=place(score.high),
         interval=f"{100 * score.low:.1f} to {100 * score.high:.1f}",
     )
 
@@ -216,10 +253,45 @@ def _now(view: View, corner: str) -> tuple[str, str]:
     return "idle", "credit spent" if seat.broke else "no session"
 
 
+def _exam_facts(view: View, board: Scoreboard, scale: Scale) -> tuple[Fact, ...]:
+    """Once everything has stopped, what counts is the exam."""
+    scored = [line for line in board.lines if line.score is not None]
+    best = scored[0].score if scored else None
+    asked = f"{view.state.rules.exam.questions:,} questions are asked"
+    calls = sum(tally.calls for tally in view.catalog.tallies.values())
+    base = show_share(board.base.correct, board.base.n) if board.base else ""
+    jobs = sum(line.jobs for line in board.lines)
+    return (
+        Fact(
+            show_share(best.correct, best.n) if best else "–",
+            "",
+            "Best score",
+            f"{best.correct:,} of {best.n:,} questions" if best else asked,
+            "#board",
+        ),
+        Fact(
+            f"{len(scored)}",
+            f"of {len(board.lines)}",
+            "Corners scored",
+            f"The base model has {base}" if base else "The base model is examined too",
+            "#board",
+        ),
+        Fact(
+            scale.dollars(board.api_spent),
+            "",
+            "API credit spent",
+            f"By all, in {calls:,} model calls",
+            "#board",
+        ),
+        Fact(scale.time(board.gpu_spent), "", scale.heading, f"By all, in {jobs:,} jobs", "#board"),
+    )
+
+
 def _facts(
     view: View, head: Masthead, drawn: tuple[Drawn, ...], waits: tuple[Waiting, ...]
 ) -> tuple[Fact, ...]:
     state = view.state
+    noun = "Slot" if head.slots else "GPU"
     total, busy = sum(node.gpus for node in drawn), sum(node.busy for node in drawn)
     where = f"On {plural(len(drawn), 'node')}" if len(drawn) > 1 else f"On {drawn[0].name}"
     theirs = [one for one in waits if one.corner != HOUSE]
@@ -235,7 +307,7 @@ def _facts(
         fourth = Fact(
             f"{stranded}",
             "",
-            f"{head.unit}s stranded",
+            f"{noun}s stranded",
             f"{named}: too little memory beside",
             "#cluster",
             hot=True,
@@ -248,7 +320,7 @@ def _facts(
         calls = sum(tally.calls for tally in view.catalog.tallies.values())
         fourth = Fact(f"{calls:,}", "", "Model calls", f"{len(state.calls)} open now", "#events")
     return (
-        Fact(f"{busy}", f"of {total}", f"{head.unit}s in use", where, "#cluster"),
+        Fact(f"{busy}", f"of {total}", f"{noun}s in use", where, "#cluster"),
         Fact(f"{len(theirs)}", "", "Jobs waiting", longest, "#queue", hot=False),
         third,
         fourth,
@@ -281,12 +353,23 @@ def ticks(source: Source, latest: list[PublicEvent]) -> tuple[Tick, ...]:
     return tuple(shown)
 
 
+def _joining(source: Source, view: View) -> list[tuple[str, str]]:
+    """Entrants that are announced and not seated yet."""
+    return [
+        (
+            "Joins soon",
+            line(f"{one.name} takes corner {one.corner} at {t(view.state, one.starts)}", source.secrets()),
+        )
+        for one in view.state.announced.values()
+    ]
+
+
 def _rules(view: View, head: Masthead) -> tuple[tuple[str, str], ...]:
     """What everyone may use, in a few lines."""
     rules = view.state.rules
-    allowance, jobs = rules.allowance, rules.jobs
+    allowance, jobs, scale = rules.allowance, rules.jobs, scale_of(view.state)
     return (
-        ("Allowance", f"{show_dollars(allowance.api_credit)} of API credit and {show_time(allowance.gpu_time, head.unit)} for each corner"),
+        ("Allowance", f"{show_dollars(allowance.api_credit)} of API credit and {scale.time(allowance.gpu_time)} {scale.short} for each corner"),
         ("Time", f"{show_duration(rules.stages.running)} running, then at most {show_duration(rules.stages.closing)} for copies"),
         ("A job", f"At most {units(jobs.gpus_per_job, head.unit)}, {show_size(jobs.memory_per_gpu)} of memory each, {show_duration(jobs.longest)}"),
         ("At once", f"A corner’s running jobs hold at most {units(jobs.gpus_running, head.unit)}"),

@@ -114,7 +114,7 @@ class Ring:
                 cursor = self.head
                 for place in range(0, len(sent), _BURST):
                     yield b"".join(sent[place : place + _BURST])
-                if self.head <= cursor and not self.closed and not await self._more():
+                if self.head <= cursor and not await self._more():
                     yield b": still here\n\n"
         finally:
             self.clients -= 1

@@ -79,7 +79,11 @@ def _listen(port: int) -> socket.socket:
         listener.bind((HOST, port))
     except OSError as error:
         listener.close()
-        why = "is taken by another program" if error.errno == errno.EADDRINUSE else f"can't be used: {error.strerror}"
+        why = (
+            "is taken by another program"
+            if error.errno == errno.EADDRINUSE
+            else f"can't be used: {error.strerror}"
+        )
         raise Broken(
             f"port {port} on {HOST} {why}; give another one, or 0 for any that is free", retry=False
         ) from None

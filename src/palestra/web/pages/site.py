@@ -17,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from palestra.events.public import Secret
+from palestra.events.masking import Secret
 from palestra.runtime.server import Server
 from palestra.web.pages import skin
 from palestra.web.pages.agent import agent
@@ -25,7 +25,7 @@ from palestra.web.pages.job import job_page, log_tail, script_text
 from palestra.web.pages.masthead import masthead
 from palestra.web.pages.overview import overview
 from palestra.web.pages.ring import CLIENTS, Ring
-from palestra.web.pages.source import ServedRun, Source
+from palestra.web.pages.source import STREAMS, ServedRun, Source
 from palestra.web.pages.steps import PER_PAGE, read_steps
 from palestra.web.pages.tick import tick
 
@@ -121,12 +121,18 @@ class Site:
 
     async def _logs(self, corner: str) -> list[tuple[str, Any]]:
         """The last lines of what runs, else of what ran last."""
-        cards = [card for card in self._source.view().catalog.jobs.values() if card.corner == corner and card.attempts]
+        cards = [
+            card
+            for card in self._source.view().catalog.jobs.values()
+            if card.corner == corner and card.attempts
+        ]
         shown = [card for card in cards if card.ended is None][-4:] or cards[-1:]
         tails = []
         for card in shown:
             attempt = card.attempts[-1].attempt
-            both = [await log_tail(self._source, attempt, stream, card.ended is None, 3_000) for stream in ("out", "err")]  # type: ignore[arg-type]
+            both = [
+                await log_tail(self._source, attempt, stream, card.ended is None, 3_000) for stream in STREAMS
+            ]
             tails += [(attempt, one) for one in both if one][-1:]
         return tails
 
@@ -144,8 +150,14 @@ class Site:
         async def render() -> str:
             steps = await read_steps(self._source, corner, after, PER_PAGE)
             head = masthead(self._source)
-            links = {"total": max(total, steps[-1].n if steps else 0), "earlier": max(1, after + 1 - PER_PAGE), "after": after}
-            return self._render("steps.html", page={"head": head}, corner=corner, steps=steps, links=links, per_page=PER_PAGE)
+            links = {
+                "total": max(total, steps[-1].n if steps else 0),
+                "earlier": max(1, after + 1 - PER_PAGE),
+                "after": after,
+            }
+            return self._render(
+                "steps.html", page={"head": head}, corner=corner, steps=steps, links=links, per_page=PER_PAGE
+            )
 
         return await self._page(request, render)
 
@@ -161,7 +173,9 @@ class Site:
             if not page.house and page.attempts:
                 attempt = page.attempts[0].attempt
                 growing = page.state == "run"
-                logs = [(stream, await log_tail(self._source, attempt, stream, growing)) for stream in ("out", "err")]  # type: ignore[arg-type]
+                logs = [
+                    (stream, await log_tail(self._source, attempt, stream, growing)) for stream in STREAMS
+                ]
             script = await script_text(self._source, page.script) if page.script else None
             return self._render("job.html", page=page, logs=logs, script=script)
 
@@ -169,9 +183,15 @@ class Site:
 
     async def _missing(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        said = error.detail if error.status_code == 404 and error.detail != "Not Found" else "There is nothing at this address."
+        said = (
+            error.detail
+            if error.status_code == 404 and error.detail != "Not Found"
+            else "There is nothing at this address."
+        )
         html = self._render("missing.html", page={"head": masthead(self._source)}, said=said)
-        return Response(html, error.status_code, media_type="text/html", headers={"cache-control": "no-store"})
+        return Response(
+            html, error.status_code, media_type="text/html", headers={"cache-control": "no-store"}
+        )
 
     def _render(self, template: str, **values: Any) -> str:
         return self._templates.get_template(template).render(**values)
@@ -179,7 +199,10 @@ class Site:
     async def _page(self, request: Request, render: Callable[[], Any]) -> Response:
         """From the last rendering of this instant, or a new one; as little on the wire as can be."""
         view = self._source.view()
-        name, mark = f"{request.url.path}?{request.url.query[:80]}", f'"{view.state.seq}-{view.at // 1_000_000}"'
+        name, mark = (
+            f"{request.url.path}?{request.url.query[:80]}",
+            f'"{view.state.seq}-{view.at // 1_000_000}"',
+        )
         headers = {"cache-control": "no-cache", "etag": mark, "vary": "accept-encoding"}
         if request.headers.get("if-none-match") == mark:
             return Response(status_code=304, headers=headers)
@@ -191,7 +214,9 @@ class Site:
         while len(self._kept) > KEPT_PAGES:
             del self._kept[next(iter(self._kept))]
         if "gzip" in request.headers.get("accept-encoding", ""):
-            return Response(kept.packed, media_type="text/html", headers={**headers, "content-encoding": "gzip"})
+            return Response(
+                kept.packed, media_type="text/html", headers={**headers, "content-encoding": "gzip"}
+            )
         return Response(kept.plain, media_type="text/html", headers=headers)
 
     # Live
@@ -203,7 +228,9 @@ class Site:
 
     async def _stream(self, request: Request) -> Response:
         if self.ring.closed or self.ring.clients >= CLIENTS:
-            return Response(status_code=204)  # what tells an EventSource to give up; the page polls the tick then
+            return Response(
+                status_code=204
+            )  # what tells an EventSource to give up; the page polls the tick then
         given = request.headers.get("last-event-id") or request.query_params.get("after") or ""
         seen = int(given) if given.isdecimal() and len(given) < 16 else None
         if given and seen is None:

@@ -11,21 +11,23 @@ import msgspec
 
 from palestra.cluster.spool import Spool
 from palestra.events.codec import Row, read_entry
-from palestra.events.public import Secret
+from palestra.events.masking import Secret
 from palestra.journal.record import RecordReader
 from palestra.journal.tail import Tail
 from palestra.ports import StepRow
 from palestra.rules.competition import Competition
 from palestra.rules.read import read_competition
 from palestra.rules.units import Digest, Moment
-from palestra.runtime import opening
 from palestra.runtime.folder import RunFolder
+from palestra.runtime.opening import SEED
+from palestra.runtime.seats import NAMES, read_tokens
 from palestra.runtime.server import Server
 from palestra.state import catalog, fold
 from palestra.state.arena import State
 from palestra.state.catalog import Catalog, View
 
 Stream = Literal["out", "err"]
+STREAMS: tuple[Stream, ...] = ("out", "err")
 Told = Callable[[tuple[Row, ...]], None]
 
 
@@ -76,13 +78,18 @@ class ServedRun:
     def __init__(self, server: Server, more_secrets: Callable[[], Iterable[Secret]] = tuple) -> None:
         self._server = server
         self._more = more_secrets
-        self._kept = kept_secrets(server.folder, server.rules)
+        self._seated = -1
+        self._kept: tuple[Secret, ...] = ()
 
     def view(self) -> View:
         return self._server.desk.view()
 
     def secrets(self) -> tuple[Secret, ...]:
-        tokens = (Secret(token) for token in self._server.tokens.values())
+        state = self.view().state
+        seated = len(state.corners) + len(state.announced)
+        if seated != self._seated:  # a late joiner's name is sealed before it is announced
+            self._seated, self._kept = seated, kept_secrets(self._server.folder, state.rules)
+        tokens = (Secret(token) for token in self._server.seats.tokens.values())
         return (*tokens, *self._kept, *self._more())
 
     def follow(self, told: Told) -> None:
@@ -118,13 +125,8 @@ class FolderRun:
         self._at = at
         self.look()
         self._record = RecordReader(folder.path)
-        tokens: dict[str, str] = {}
-        with suppress(FileNotFoundError):
-            tokens = msgspec.json.decode(folder.read_secret(opening.TOKENS), type=dict[str, str])
-        self._secrets = (
-            *(Secret(token) for token in tokens.values()),
-            *kept_secrets(folder, self._state.rules),
-        )
+        tokens = (Secret(token) for token in read_tokens(folder).values())
+        self._secrets = (*tokens, *kept_secrets(folder, self._state.rules))
 
     def look(self) -> None:
         """Fold what is new, and tell it on."""
@@ -175,10 +177,13 @@ def kept_secrets(folder: RunFolder, public: Competition) -> tuple[Secret, ...]:
     """What the run folder itself knows and the public may not: where it lies, its exam's seed, true names behind aliases."""
     found = [Secret(str(folder.path), "[run]")]
     with suppress(FileNotFoundError):
-        found.append(Secret(folder.read_secret(opening.SEED).decode().strip()))
+        found.append(Secret(folder.read_secret(SEED).decode().strip()))
     written = folder.competition / "competition.toml"
     if written.exists():  # one that can't be read must fail: the names in it would be shown
         found += sealed_names(read_competition(written.read_text(), zones=frozenset({public.zone})))
+    if (folder.secrets / NAMES).exists():
+        late = msgspec.json.decode(folder.read_secret(NAMES), type=dict[str, list[str]])
+        found += [Secret(word, alias, name=True) for alias, words in late.items() for word in words if word]
     return tuple(found)
 
 

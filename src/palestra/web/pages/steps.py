@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 from markupsafe import Markup
 
-from palestra.events.public import Secret
+from palestra.events.masking import Secret
 from palestra.ports import StepRow
 from palestra.rules.units import Moment
 from palestra.web.pages.source import Source
@@ -161,4 +161,4 @@ def _cut(said: _Said) -> str:
     """Only replies that the gateway heard itself tell how they ended; null: the stream broke off."""
     if said.finish_reason is msgspec.UNSET:
         return ""
-    return _CUTS.get(said.finish_reason or "cut", "") if isinstance(said.finish_reason, str | None) else ""
+    return _CUTS.get(said.finish_reason or "cut", "")

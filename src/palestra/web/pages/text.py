@@ -11,11 +11,14 @@ import re
 import msgspec
 from markupsafe import Markup, escape
 
-from palestra.events.public import Secret, mask
+from palestra.events.masking import Secret, mask
 
 LIMIT = 6_000
 """Characters of one piece of text that a page shows."""
 LINES = 120
+_NAMES = (
+    "NUL SOH STX ETX EOT ENQ ACK BEL BS TAB LF VT FF CR SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US"
+).split()
 _MARGIN = 600
 """No known secret is longer: what is masked reaches this far beyond what is shown."""
 _ODD = re.compile(
@@ -102,7 +105,7 @@ def _chip(found: re.Match[str]) -> str:
         case "masked":
             return '<b class="msk">masked</b>'
         case "end":
-            return "\n" if said == "\r\n" else '<b class="ctl" title="U+000D">␍</b>\n'
+            return "\n" if said == "\r\n" else '<b class="ctl" title="U+000D">CR</b>\n'
         case "esc":
             return f'<b class="ctl" title="an escape sequence, not obeyed">{escape(_spell(said))}</b>'
     return f'<b class="ctl" title="U+{ord(said):04X}">{_sign(ord(said))}</b>'
@@ -117,8 +120,6 @@ def _spell(text: str) -> str:
 
 
 def _sign(code: int) -> str:
-    if code < 0x20:
-        return chr(0x2400 + code)
-    if code == 0x7F:
-        return "␡"
-    return chr(code) if code == 0x2026 else f"U+{code:04X}"
+    if code < len(_NAMES):
+        return _NAMES[code]
+    return "DEL" if code == 0x7F else "…" if code == 0x2026 else f"U+{code:04X}"

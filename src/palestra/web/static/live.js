@@ -31,6 +31,8 @@ if (box) {
 
 // New parts
 
+for (const log of document.querySelectorAll("#log .term, #jobs .term")) log.scrollTop = log.scrollHeight;
+
 const openDetails = (part) => [...part.querySelectorAll("details")].map((one) => one.open);
 
 const swap = (old, fresh) => {
@@ -119,6 +121,7 @@ open();
 
 let base = 0;
 let began = 0;
+let late = Number(body.dataset.end) + 1500;
 const readClock = () => { base = Number(body.dataset.at); began = performance.now(); };
 
 const hours = (span, seconds) => {
@@ -142,7 +145,7 @@ const beat = () => {
   const end = Number(body.dataset.end);
   const left = document.querySelector("[data-left]");
   if (left && end > at) left.textContent = left.textContent.replace(/^[\d].*? (?=to |at )/, `${span(end - at)} `);
-  else if (left && end && at > end + 1500) want(seq); // the stage should have changed
+  else if (left && end && at > late) { late = at + 5000; want(seq); } // the stage should have changed
 };
 readClock();
 setInterval(beat, 500);

@@ -1,0 +1,150 @@
+"""Jobs, nominations, sessions and refusals with the rows that tell of them: entries in, facts up to an instant out."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from palestra.events.base import Entry
+from palestra.events.corners import EntrantRemoved, SessionEnded, SessionStarted
+from palestra.events.jobs import AttemptEnded, AttemptStarted, JobEnded, JobSubmitted, WaitChanged
+from palestra.events.nominations import (
+    CopyKept,
+    CopyStarted,
+    NominationAccepted,
+    NominationRejected,
+    NominationRequested,
+    NominationWithdrawn,
+)  # fmt: skip
+from palestra.events.runs import RefusalsCounted, Refused
+from palestra.report.facts import (
+    AttemptFacts,
+    JobFacts,
+    Mark,
+    NominationFacts,
+    RefusalFacts,
+    SessionFacts,
+    Spell,
+)  # fmt: skip
+from palestra.report.window import Window
+from palestra.rules.units import Moment
+from palestra.state.queue import HOUSE
+
+
+class Trace:
+    """One pass over the entries before the end of the window. What isn't the house's is kept, by id."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, JobFacts] = {}
+        self.nominations: dict[str, NominationFacts] = {}
+        self.sessions: dict[str, SessionFacts] = {}
+        self._refusals: dict[tuple[str, str, str], RefusalFacts] = {}
+
+    def take(self, entry: Entry, window: Window) -> None:
+        """Take one entry in, in order."""
+        event = entry.event
+        match event:
+            case JobSubmitted() | WaitChanged() | AttemptStarted() | AttemptEnded() | JobEnded():
+                if event.corner != HOUSE:
+                    self._job(event, Mark(entry.at, entry.seq))
+            case Refused() | RefusalsCounted():
+                if window.holds(entry.at):
+                    self._refusal(event, entry.seq)
+            case SessionStarted(session=session, corner=corner):
+                self.sessions[session] = SessionFacts(session, corner, Mark(entry.at, entry.seq))
+            case SessionEnded(session=session, cause=cause):
+                ended = Mark(entry.at, entry.seq)
+                self.sessions[session] = replace(self.sessions[session], ended=ended, cause=cause)
+            case _:
+                self._nomination(entry)
+
+    def jobs_at(self, at: Moment) -> tuple[JobFacts, ...]:
+        """All jobs; the wait of one that still waits goes up to the instant."""
+        return tuple(_close(job, at) if _waits(job) else job for job in self.jobs.values())
+
+    def refusals(self) -> tuple[RefusalFacts, ...]:
+        """By corner, code and subject, in the order in which each was first seen."""
+        return tuple(self._refusals.values())
+
+    def _job(
+        self, event: JobSubmitted | WaitChanged | AttemptStarted | AttemptEnded | JobEnded, mark: Mark
+    ) -> None:
+        if isinstance(event, JobSubmitted):
+            spec, nothing = event.spec, Spell(mark.at, mark.at, "", (), mark.row)
+            self.jobs[event.job] = JobFacts(
+                event.job, event.corner, spec.name, spec.gpus, spec.memory, spec.limit, mark, (nothing,)
+            )  # fmt: skip
+            return
+        job = self.jobs[event.job]
+        match event:
+            case WaitChanged():
+                job = _close(job, mark.at)
+                spell = Spell(mark.at, mark.at, event.resource, event.blockers, mark.row)
+                job = replace(job, spells=(*job.spells, spell))
+            case AttemptStarted():
+                job = _close(job, mark.at)
+                job = replace(job, runs=(*job.runs, AttemptFacts(event.attempt, mark)))
+            case AttemptEnded():
+                run = replace(job.runs[-1], ended=mark, end=event.end, charge=event.charge)
+                job = replace(job, runs=(*job.runs[:-1], run))
+                if event.end == "preempted":  # it is queued again, and waits from here
+                    job = replace(job, spells=(*job.spells, Spell(mark.at, mark.at, "", (), mark.row)))
+            case JobEnded():
+                job = _close(job, mark.at) if _waits(job) else job
+                job = replace(job, ended=mark, end=event.end, cause=event.cause)
+        self.jobs[event.job] = job
+
+    def _refusal(self, event: Refused | RefusalsCounted, row: int) -> None:
+        key = (event.corner, event.code, event.about)
+        known = self._refusals.get(key)
+        message = event.message if isinstance(event, Refused) else ""
+        times = 1 if isinstance(event, Refused) else event.count
+        if known is None:
+            self._refusals[key] = RefusalFacts(*key, message, (row,), times)
+        else:
+            self._refusals[key] = replace(known, rows=(*known.rows, row), times=known.times + times)
+
+    def _nomination(self, entry: Entry) -> None:
+        mark = Mark(entry.at, entry.seq)
+        match entry.event:
+            case NominationRequested() as event:
+                self.nominations[event.nomination] = NominationFacts(
+                    event.nomination, event.corner, event.label, event.note, event.step, event.size, mark
+                )  # fmt: skip
+            case CopyStarted(nomination=nomination):
+                self._change(nomination, copying=mark, state="copying")
+            case CopyKept() as event:
+                self._change(
+                    event.nomination, copied=mark, again=event.again, kind=event.inspection.kind, state="validating"
+                )  # fmt: skip
+            case NominationRejected() as event:
+                self._change(
+                    event.nomination, decided=mark, state="rejected", code=event.code, message=event.message
+                )  # fmt: skip
+            case NominationAccepted() as event:
+                if event.current:
+                    self._nothing_current(event.corner)
+                self._change(event.nomination, decided=mark, state="accepted", current=event.current)
+            case NominationWithdrawn(nomination=nomination):
+                self._change(nomination, decided=mark, state="withdrawn", current=False)
+            case EntrantRemoved(corner=corner):
+                self._nothing_current(corner)
+
+    def _nothing_current(self, corner: str) -> None:
+        for one in self.nominations.values():
+            if one.corner == corner and one.current:
+                self._change(one.nomination, current=False)
+
+    def _change(self, nomination: str, **fields: object) -> None:
+        self.nominations[nomination] = replace(self.nominations[nomination], **fields)
+
+
+def _waits(job: JobFacts) -> bool:
+    """In the queue: not ended, and no attempt runs."""
+    return job.ended is None and (not job.runs or job.runs[-1].ended is not None)
+
+
+def _close(job: JobFacts, at: Moment) -> JobFacts:
+    """Its last stretch of waiting goes up to here; empty ones are dropped."""
+    *before, last = job.spells or (Spell(at, at, "", (), job.submitted.row),)
+    spell = replace(last, until=at)
+    return replace(job, spells=(*before, spell) if spell.until > spell.since else tuple(before))

@@ -1,0 +1,87 @@
+"""How figures are said: numbers, spans, shares, times and names in, plain words out. Nothing here is markup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from palestra.events.public import Unit, count
+from palestra.report.facts import Facts, NominationFacts
+from palestra.report.visible import visible
+from palestra.rules.units import DAY, HOUR, MINUTE, SECOND, rounded, show_duration
+
+_NUMBERS = "no one two three four five six seven eight nine ten eleven twelve".split()
+_KINDS = {"lora": "a LoRA adapter", "full": "a full model"}
+_RESOURCES = {
+    "gpus": "{unit}s",
+    "memory": "memory",
+    "running_cap": "its own running cap",
+    "gpu_time": "its own {unit}-time",
+    "paused": "the end of a pause",
+}
+CUT = 120
+"""Characters of an entrant's own words that a report shows in one place."""
+
+
+def number(many: int) -> str:
+    """Small numbers as words."""
+    return _NUMBERS[many] if 0 <= many < len(_NUMBERS) else f"{many:,}"
+
+
+def plural(many: int, noun: str) -> str:
+    """`two jobs`."""
+    return f"{number(many)} {noun}{'' if many == 1 else 's'}"
+
+
+def units(many: int, unit: Unit) -> str:
+    """`2 slots`."""
+    return count(many, unit)
+
+
+def span(length: int) -> str:
+    """A duration with at most two parts: `4 h 18 min`, `57 s`, `0.4 s`."""
+    for least, part in ((DAY, HOUR), (HOUR, MINUTE), (10 * SECOND, SECOND)):
+        if length >= least:
+            return show_duration(length // part * part)
+    return show_duration(length)
+
+
+def percent(part: int, whole: int, places: int = 1) -> str:
+    """`30.3 %`; of nothing it is `-`."""
+    return "-" if whole == 0 else f"{rounded(100 * part, whole, places)} %"
+
+
+def listed(words: Iterable[str]) -> str:
+    """`A`, `A and B`, `A, B and C`."""
+    *most, last = list(words) or [""]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def kind(one: NominationFacts) -> str:
+    """What the vault found it to be."""
+    return _KINDS.get(one.kind or "", "a model")
+
+
+def resource(name: str, unit: Unit) -> str:
+    """What a job waits for."""
+    return _RESOURCES.get(name, name or "its turn").format(unit=unit)
+
+
+def words(code: str) -> str:
+    """A code as words: `out of memory`."""
+    return code.replace("_", " ")
+
+
+def own(text: str, limit: int = CUT) -> str:
+    """An entrant's own words on one line, nothing hidden, cut where they are long."""
+    shown = visible(text)
+    return shown if len(shown) <= limit else f"{shown[: limit - 2]} …"
+
+
+def named(facts: Facts, corners: Sequence[str]) -> str:
+    """Names as shown, in the order given."""
+    return listed(own(facts.corner(one).name, 60) for one in corners)
+
+
+def sentence(text: str) -> str:
+    """With a capital letter first."""
+    return text[:1].upper() + text[1:]
