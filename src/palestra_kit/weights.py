@@ -14,6 +14,8 @@ from palestra_kit.errors import KitError
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+# Waiting threads that spin cost more than twice the CPU time where jobs share cores. Read when torch is first imported.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # Notices for those who write such libraries, not for those who read a job's log.
 warnings.filterwarnings("ignore", category=FutureWarning, module="(transformers|peft|torch)")
 

@@ -141,6 +141,16 @@ def test_a_socket_folder_that_isnt_ours_alone_is_refused(
     )
 
 
+def test_where_no_sockets_can_be_made_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    with pytest.raises(Broken) as told:
+        RunFolder(tmp_path / "run").sockets()
+    place = tmp_path / "nowhere" / f"palestra-{os.getuid()}"
+    assert str(told.value) == (
+        f"no folder for sockets can be made at {place}: No such file or directory; set TMPDIR to a folder that you can write"
+    )
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to somebody else")
 def test_a_socket_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

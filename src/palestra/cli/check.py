@@ -10,6 +10,7 @@ from collections.abc import Sized
 from pathlib import Path
 
 from palestra.agents.seat import SYSTEM_PATH
+from palestra.cluster.shim import missing_tools
 from palestra.gateway.playbook import read_playbook
 from palestra.journal.filesystem import refuse_unfit
 from palestra.rules.competition import Competition
@@ -56,6 +57,7 @@ def objections(source: Source, runs: Path) -> list[str]:
             read_key(upstream, source.folder)
         except Broken as error:
             faults.append(str(error))
+    faults += [f"the shim needs {tool}, which isn't on this machine's path" for tool in missing_tools()]
     return faults + _silent_models(source) + _absent_programs(source.rules) + _unfit(runs)
 
 
@@ -116,7 +118,7 @@ def guarantees(rules: Competition) -> list[tuple[str, str]]:
     kinds = ", ".join(sorted({f"{node.gpu_kind}s" for node in rules.nodes}))
     return [
         ("isolation", "none: agents and jobs run as this user and can read what it can read"),
-        ("killing", "process-tree: a process that clears its environment and daemonises escapes"),
+        ("killing", "process-tree: whole, also detached ones; only one that detaches, clears its environment and outlives a killed shim escapes"),
         (
             "memory",
             "watched: a job over its reservation is killed within about a second, not at the first byte",

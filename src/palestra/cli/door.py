@@ -48,8 +48,9 @@ def call(folder: RunFolder, method: str, path: str, **body: object) -> dict[str,
         answer = connection.getresponse()
         data: dict[str, Any] = msgspec.json.decode(answer.read())
     except (OSError, http.client.HTTPException, msgspec.DecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error).strip()
         raise Broken(
-            f"no server answers for {folder.path} ({error}); start one with: {how_to_go_on(folder)}"
+            f"no server answers for {folder.path} ({why}); start one with: {how_to_go_on(folder)}"
         ) from None
     finally:
         connection.close()

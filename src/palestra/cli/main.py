@@ -58,17 +58,13 @@ def run(argv: Sequence[str]) -> int:
 
 def say(error: Exception) -> None:
     """One sentence of it, to the person at the terminal."""
-    match error:
-        case Corrupt():
-            said = f"the record contradicts itself, so nothing was done: {error}"
-        case ModuleNotFoundError():
-            said = (
-                f"the Python package {error.name!r} is missing; install palestra with its dependencies again"
-            )
-        case OSError():
-            said = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
-        case _:
-            said = str(error)
+    said = str(error)
+    if isinstance(error, Corrupt):  # no `match` here: an older Python must be able to read this file
+        said = f"the record contradicts itself, so nothing was done: {error}"
+    elif isinstance(error, ModuleNotFoundError):
+        said = f"the Python package {error.name!r} is missing; install palestra with its dependencies again"
+    elif isinstance(error, OSError) and error.strerror:
+        said = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     print(f"palestra: {said}", file=sys.stderr)
 
 

@@ -7,7 +7,7 @@ import re
 import shutil
 from pathlib import Path
 
-from palestra.rules.errors import BadInput
+from palestra.rules.errors import BadInput, Broken
 
 TEMPLATE = Path(__file__).with_name("template")
 
@@ -25,10 +25,10 @@ def run(options: argparse.Namespace) -> int:
         raise BadInput(
             "name",
             options.name,
-            "small letters, digits and '-', at most 41, beginning with a letter or digit",
+            "a competition's name has small letters, digits and '-', at most 41, and begins with a letter or digit",
         )
     if folder.exists():
-        raise BadInput("name", options.name, f"a folder that isn't there yet; {folder} is")
+        raise Broken(f"{folder} is there already; nothing was changed", retry=False)
     shutil.copytree(TEMPLATE, folder, ignore=shutil.ignore_patterns("__pycache__"))
     for path in folder.rglob("*"):
         if path.is_file():

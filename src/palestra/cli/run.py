@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import sys
+import webbrowser
 from pathlib import Path
 
 from palestra.cli.check import objections
@@ -23,7 +24,9 @@ from palestra.runtime.folder import RunFolder
 from palestra.runtime.opening import Source, read_source
 from palestra.runtime.preparing import prepare
 from palestra.runtime.server import Server
-from palestra.web.wiring import open_doors
+from palestra.web.pages.serve import open_site
+from palestra.web.pages.site import site_app
+from palestra.web.wiring import open_doors, upstream_keys
 
 SHORT = 3 * 3600 * 1_000_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}")
@@ -46,6 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where runs lie (default: runs)")
     parser.add_argument("--until-end", action="store_true", help="leave when the results are in")
     parser.add_argument("--quiet", action="store_true", help="don't print what happens")
+    parser.add_argument("--port", type=int, default=0, help="of the live page on this machine (default: any that is free)")
+    parser.add_argument("--no-open", action="store_true", help="don't open the live page in a browser")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -81,12 +86,20 @@ async def _serve(folder: RunFolder, source: Source | None, options: argparse.Nam
         show = _Ticker(server)
     await server.start(source, None if options.quiet else show)
     doors = await open_doors(server)
+    try:
+        site = await open_site(site_app(server, lambda: upstream_keys(server)), options.port)
+    except Broken:
+        await doors.close()
+        await server.stop("leave-running")
+        raise
+    _announce(site.url, quiet=options.quiet, may_open=not options.no_open)
     _listen(server)
     server.begin()
     try:
         try:
             how = await server.serve(until_end=options.until_end)
         finally:
+            await site.close()
             await doors.close()
         await server.stop(how)
     except (Broken, OSError) as error:
@@ -98,6 +111,14 @@ async def _serve(folder: RunFolder, source: Source | None, options: argparse.Nam
     if how != "end":
         print(f"stopped; go on with: {how_to_go_on(folder)}", file=sys.stderr)
     return OK
+
+
+def _announce(url: str, *, quiet: bool, may_open: bool) -> None:
+    """Say where the live page is, and show it where there is somebody to see it."""
+    if not quiet:
+        _say(f"live page: {url}")
+    if may_open and sys.stdout.isatty() and (os.environ.get("DISPLAY") or sys.platform == "darwin"):
+        webbrowser.open(url)
 
 
 def _listen(server: Server) -> None:

@@ -155,7 +155,7 @@ def _seat(event: Event) -> _Said | None:
         case SessionEnded(session=session, cause=cause):
             return f"session {session} ended: {cause}.", ""
         case EntrantFinished(note=note):
-            return "is done for good." + (f" {note}" if note else ""), ""
+            return "is done for good." + (f" “{note}”" if note else ""), ""
         case Refused(code=code, message=message):
             return f"was refused, {code}: {message}", "bad"
         case RefusalsCounted(code=code, count=times):
@@ -189,7 +189,7 @@ def _job(event: Event, unit: Unit) -> _Said | None:
             return "", ""
         case JobEnded(job=job, end=end, cause=cause):
             why = f", {_words(cause)}" if cause not in ("none", end) else ""
-            return f"{job} ended: {_words(end)}{why}.", "" if end == "completed" else "bad"
+            return f"{job} ended: {_words(end)}{why}.", "" if end in ("completed", "cancelled") else "bad"
     return None
 
 

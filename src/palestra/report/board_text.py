@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from palestra.report.scoreboard import Line, Score, Scoreboard
 from palestra.report.visible import visible
-from palestra.rules.units import show_dollars, show_gpu_time, show_share, show_t
+from palestra.rules.units import DOLLAR, HOUR, SECOND, rounded, show_dollars, show_share, show_t
 
 SHORT = 3 * 3600 * 1_000_000
 
@@ -22,7 +22,7 @@ def board_text(board: Scoreboard) -> str:
         "current",
     ]
     rows = [_row(board, line) for line in board.lines]
-    total = ["", "all", "", show_dollars(board.api_spent), show_gpu_time(board.gpu_spent), str(sum(line.jobs for line in board.lines)),
+    total = ["", "all", "", *_used(board, board.api_spent, board.gpu_spent), str(sum(line.jobs for line in board.lines)),
              str(sum(line.nominations for line in board.lines)), ""]  # fmt: skip
     base = ["", "base model", show_score(board.base), "", "", "", "", ""]
     title = f"{board.title}: {board.stage}, as of {_t(board, board.at)}"
@@ -39,8 +39,8 @@ def _row(board: Scoreboard, line: Line) -> list[str]:
     if line.current:
         current = f"{line.current} {line.kind} since {_t(board, line.current_since or board.start)}"
     return [
-        str(line.rank) if line.rank is not None else "-", name, score, show_dollars(line.api_spent),
-        show_gpu_time(line.gpu_spent), str(line.jobs), str(line.nominations), current,
+        str(line.rank) if line.rank is not None else "-", name, score,
+        *_used(board, line.api_spent, line.gpu_spent), str(line.jobs), str(line.nominations), current,
     ]  # fmt: skip
 
 
@@ -61,3 +61,11 @@ def _table(rows: list[list[str]]) -> list[str]:
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     ]
+
+
+def _used(board: Scoreboard, dollars: int, gpu_time: int) -> tuple[str, str]:
+    """Amounts in one unit for the whole table, by how large the allowances are, so that rows can be compared at a glance."""
+    small = all(line.api_limit < 10 * DOLLAR for line in board.lines)
+    short = all(line.gpu_limit < 10 * HOUR for line in board.lines)
+    time = f"{rounded(gpu_time, SECOND, 1)} GPU-s" if short else f"{rounded(gpu_time, HOUR, 2)} GPU-h"
+    return show_dollars(dollars, 4 if small else 2), time

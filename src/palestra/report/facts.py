@@ -20,6 +20,8 @@ from palestra.state.catalog import NominationState
 SHORT = 3 * HOUR
 """Competitions shorter than this show seconds in T+."""
 Rows = tuple[int, ...]
+RULES: Rows = (1,)
+"""The row that holds the rules: where thresholds and limits come from."""
 
 
 class Mark(msgspec.Struct, frozen=True):

@@ -9,7 +9,8 @@ from palestra.events.codec import Row, read_entry
 from palestra.events.corners import EntrantAnnounced, EntrantFinished, EntrantRemoved, EntrantSeated
 from palestra.events.exams import ExamFailed, ExamScored
 from palestra.events.jobs import AttemptEnded
-from palestra.events.public import PublicEvent, Roster, Secret, publish
+from palestra.events.masking import Secret, mask
+from palestra.events.public import PublicEvent, Roster, publish
 from palestra.events.runs import Paused, Resumed, RunOpened, StageEntered
 from palestra.events.spend import CallCharged
 from palestra.report.facts import (
@@ -62,9 +63,9 @@ class _Reading:
 
     def __init__(self, asked: Asked, secrets: tuple[Secret, ...]) -> None:
         self._asked, self._secrets = asked, secrets
-        self._state, self._catalog, self._trace = State(), Catalog(), Trace()
+        self._state, self._catalog = State(), Catalog()
+        self._trace = Trace(self._clean)
         self._window: Window | None = None
-        self._names: dict[str, str] = {}
         self._roster = Roster((), secrets)
         self._as_of: Row | None = None
         self._last: Row | None = None
@@ -107,6 +108,9 @@ class _Reading:
         said = publish(entry, self._roster)
         if said is not None and said.text:
             self._told.append(said)
+
+    def _clean(self, text: str) -> str:
+        return mask(text, self._secrets)
 
     def _note_later(self, entry: Entry) -> None:
         if len(self._later) < MOST_LATER and type(entry.event).__name__ in LATER:
@@ -168,7 +172,7 @@ class _Reading:
         ends = closed if closed is not None else ends
         return Facts(
             run=state.opened.run,
-            title=rules.title,
+            title=self._clean(rules.title),
             unit=self._roster.unit,
             isolation=state.opened.isolation,
             zone=zone,
@@ -212,8 +216,8 @@ class _Reading:
         starts = self._announced[corner].starts if corner in self._announced else None
         return CornerFacts(
             corner=corner,
-            name=said.name,
-            lab=said.lab,
+            name=self._clean(said.name),
+            lab=self._clean(said.lab),
             alias=bool(said.sealed_name) or any(one.alias == said.name for one in state.rules.entrants),
             harness=said.harness,
             model=said.model,
@@ -229,7 +233,7 @@ class _Reading:
             steps=steps,
             finished=left[0] if left and isinstance(left[1], EntrantFinished) else None,
             removed=left[0] if left and isinstance(left[1], EntrantRemoved) else None,
-            note=left[1].note if left and isinstance(left[1], EntrantFinished) else "",
+            note=self._clean(left[1].note) if left and isinstance(left[1], EntrantFinished) else "",
         )
 
     def _budget(self, corner: str, resource: str) -> Budget:

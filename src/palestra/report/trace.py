@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec.structs import replace
 
 from palestra.events.base import Entry
@@ -33,11 +35,14 @@ from palestra.state.queue import HOUSE
 class Trace:
     """One pass over the entries before the end of the window. What isn't the house's is kept, by id."""
 
-    def __init__(self) -> None:
+    def __init__(self, clean: Callable[[str], str]) -> None:
+        """`clean` takes out of entrants' own words what may not be shown."""
+        self._clean = clean
         self.jobs: dict[str, JobFacts] = {}
         self.nominations: dict[str, NominationFacts] = {}
         self.sessions: dict[str, SessionFacts] = {}
         self._refusals: dict[tuple[str, str, str], RefusalFacts] = {}
+        self._messages: dict[tuple[str, str, str], str] = {}
 
     def take(self, entry: Entry, window: Window) -> None:
         """Take one entry in, in order."""
@@ -47,8 +52,7 @@ class Trace:
                 if event.corner != HOUSE:
                     self._job(event, Mark(entry.at, entry.seq))
             case Refused() | RefusalsCounted():
-                if window.holds(entry.at):
-                    self._refusal(event, entry.seq)
+                self._refusal(event, entry.seq, inside=window.holds(entry.at))
             case SessionStarted(session=session, corner=corner):
                 self.sessions[session] = SessionFacts(session, corner, Mark(entry.at, entry.seq))
             case SessionEnded(session=session, cause=cause):
@@ -71,7 +75,7 @@ class Trace:
         if isinstance(event, JobSubmitted):
             spec, nothing = event.spec, Spell(mark.at, mark.at, "", (), mark.row)
             self.jobs[event.job] = JobFacts(
-                event.job, event.corner, spec.name, spec.gpus, spec.memory, spec.limit, mark, (nothing,)
+                event.job, event.corner, self._clean(spec.name), spec.gpus, spec.memory, spec.limit, mark, (nothing,)
             )  # fmt: skip
             return
         job = self.jobs[event.job]
@@ -93,23 +97,30 @@ class Trace:
                 job = replace(job, ended=mark, end=event.end, cause=event.cause)
         self.jobs[event.job] = job
 
-    def _refusal(self, event: Refused | RefusalsCounted, row: int) -> None:
-        key = (event.corner, event.code, event.about)
-        known = self._refusals.get(key)
-        message = event.message if isinstance(event, Refused) else ""
+    def _refusal(self, event: Refused | RefusalsCounted, row: int, *, inside: bool) -> None:
+        """Its words are known from the first time, which may lie before the window."""
+        key = (event.corner, event.code, self._clean(event.about))
+        if isinstance(event, Refused):
+            self._messages[key] = self._clean(event.message)
+        if not inside:
+            return
         times = 1 if isinstance(event, Refused) else event.count
-        if known is None:
-            self._refusals[key] = RefusalFacts(*key, message, (row,), times)
-        else:
-            self._refusals[key] = replace(known, rows=(*known.rows, row), times=known.times + times)
+        known = self._refusals.get(key) or RefusalFacts(*key, self._messages.get(key, ""), (), 0)
+        self._refusals[key] = replace(known, rows=(*known.rows, row), times=known.times + times)
 
     def _nomination(self, entry: Entry) -> None:
         mark = Mark(entry.at, entry.seq)
         match entry.event:
             case NominationRequested() as event:
                 self.nominations[event.nomination] = NominationFacts(
-                    event.nomination, event.corner, event.label, event.note, event.step, event.size, mark
-                )  # fmt: skip
+                    event.nomination,
+                    event.corner,
+                    self._clean(event.label),
+                    self._clean(event.note),
+                    event.step,
+                    event.size,
+                    mark,
+                )
             case CopyStarted(nomination=nomination):
                 self._change(nomination, copying=mark, state="copying")
             case CopyKept() as event:
@@ -118,7 +129,7 @@ class Trace:
                 )  # fmt: skip
             case NominationRejected() as event:
                 self._change(
-                    event.nomination, decided=mark, state="rejected", code=event.code, message=event.message
+                    event.nomination, decided=mark, state="rejected", code=event.code, message=self._clean(event.message)
                 )  # fmt: skip
             case NominationAccepted() as event:
                 if event.current:

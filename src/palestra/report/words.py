@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from palestra.events.public import Unit, count
 from palestra.report.facts import Facts, NominationFacts
@@ -27,9 +27,9 @@ def number(many: int) -> str:
     return _NUMBERS[many] if 0 <= many < len(_NUMBERS) else f"{many:,}"
 
 
-def plural(many: int, noun: str) -> str:
-    """`two jobs`."""
-    return f"{number(many)} {noun}{'' if many == 1 else 's'}"
+def plural(many: int, noun: str, nouns: str = "") -> str:
+    """`two jobs`; `nouns` where an s at the end won't do."""
+    return f"{number(many)} {noun if many == 1 else nouns or noun + 's'}"
 
 
 def units(many: int, unit: Unit) -> str:
@@ -48,6 +48,14 @@ def span(length: int) -> str:
 def percent(part: int, whole: int, places: int = 1) -> str:
     """`30.3 %`; of nothing it is `-`."""
     return "-" if whole == 0 else f"{rounded(100 * part, whole, places)} %"
+
+
+def amount_below(amount: int, limit: int, say: Callable[..., str]) -> str:
+    """With decimals enough not to look like the whole limit: `$9.998` of $10.00."""
+    places = 2
+    while amount != limit and say(amount, places) == say(limit, places) and places < 9:
+        places += 1
+    return say(amount, places)
 
 
 def listed(words: Iterable[str]) -> str:
@@ -82,6 +90,6 @@ def named(facts: Facts, corners: Sequence[str]) -> str:
     return listed(own(facts.corner(one).name, 60) for one in corners)
 
 
-def sentence(text: str) -> str:
+def capital(text: str) -> str:
     """With a capital letter first."""
     return text[:1].upper() + text[1:]

@@ -142,9 +142,15 @@ def check_temporary_root() -> None:
 
 def _make_ours(folder: Path) -> Path:
     """A folder that only this user can enter; `Broken` when something else is there: who owns it could answer for us."""
-    with suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    found = folder.lstat()
+    try:
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        found = folder.lstat()
+    except OSError as error:
+        raise Broken(
+            f"no folder for sockets can be made at {folder}: {error.strerror}; set TMPDIR to a folder that you can write",
+            retry=False,
+        ) from None
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise Broken(
             f"{folder} must be a folder of yours that nobody else can enter (mode 0700), as sockets are made there; "

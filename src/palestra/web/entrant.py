@@ -8,18 +8,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal, Protocol
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from palestra.events.jobs import JobSpec
-from palestra.events.nominations import AnswerSettings
 from palestra.ports import Executor
 from palestra.referee.requests import CancelJob, Finish, Nominate, SealCheckpoint, SubmitJob
 from palestra.rules.errors import BadInput, Refusal
-from palestra.rules.manifest import FILE_NAME, Manifest, artifact_digest, identity_bytes, read_manifest
+from palestra.rules.manifest import artifact_digest, identity_bytes
 from palestra.rules.quantities import read_duration, read_size
 from palestra.rules.units import Bytes, show_dollars, show_duration, show_gpu_time, show_size
 from palestra.runtime.desk import Desk
@@ -36,12 +34,12 @@ from palestra.web.answers import (
     request_key,
     serve_routes,
 )
+from palestra.web.forms import FinishForm, JobForm, NominationForm, PathForm
+from palestra.web.places import find_inside, read_sealed
 
 LONGEST_WAIT = 60.0
 """Seconds that one long poll may take."""
 LONGEST_SCRIPT = 1 << 20
-LONGEST_MANIFEST = 4 << 20
-"""Bytes; 200 files with the longest paths that a file system takes are fewer."""
 LOG_TAIL = 16_384
 FARTHEST = 1 << 62
 """No log is longer: an offset beyond is as good as this one."""
@@ -55,41 +53,6 @@ class Logs(Protocol):
     """Where jobs' output is read; the executor is one."""
 
     def log(self, attempt: str, stream: Literal["out", "err"], offset: int, limit: int) -> bytes: ...
-
-
-class JobForm(msgspec.Struct, forbid_unknown_fields=True):
-    """`arena submit`."""
-
-    argv: list[str]
-    time: object = None
-    gpus: int = 1
-    memory: object = None
-    name: str = ""
-    script: str | None = None
-    cwd: str = "."
-    outputs: list[str] = []
-
-
-class PathForm(msgspec.Struct, forbid_unknown_fields=True):
-    """`arena seal`."""
-
-    path: str
-
-
-class NominationForm(msgspec.Struct, forbid_unknown_fields=True):
-    """`arena nominate`."""
-
-    path: str
-    settings: AnswerSettings = AnswerSettings()
-    label: str = ""
-    note: str = ""
-
-
-class FinishForm(msgspec.Struct, forbid_unknown_fields=True):
-    """`arena finish`."""
-
-    note: str = ""
-    confirm: bool = False
 
 
 class Door:
@@ -227,9 +190,9 @@ class Door:
                 right = f"a script has at most {show_size(LONGEST_SCRIPT)}; put the rest into files"
                 raise BadInput("script", f"{len(form.script)} characters", right)
             script = self.desk.keep(form.script.encode())
-        self._inside("cwd", form.cwd)
+        find_inside(self._home, "cwd", form.cwd)
         for path in form.outputs:
-            self._inside("outputs", path, form.cwd)
+            find_inside(self._home, "outputs", path, form.cwd)
         return JobSpec(
             name=(form.name or Path(form.argv[0]).name)[:80],
             argv=tuple(form.argv),
@@ -268,7 +231,7 @@ class Door:
 
     async def seal(self, request: Request) -> Response:
         form = await read_body(request, PathForm)
-        manifest, path = await self._manifest(form.path)
+        manifest, path = await read_sealed(self._home, form.path)
         digest = artifact_digest(manifest)
         asked = SealCheckpoint(
             self.corner,
@@ -292,7 +255,7 @@ class Door:
 
     async def nominate(self, request: Request) -> Response:
         form = await read_body(request, NominationForm)
-        manifest, path = await self._manifest(form.path)
+        manifest, path = await read_sealed(self._home, form.path)
         self.desk.keep(identity_bytes(manifest))
         asked = Nominate(
             self.corner, request_key(request), artifact_digest(manifest), path, Bytes(manifest.size), form.settings,
@@ -382,38 +345,4 @@ class Door:
         try:
             return int(text)
         except ValueError:
-            raise BadInput(field, text, "a whole number") from None
-
-    def _inside(self, field: str, path: str, below: str = ".") -> Path:
-        """A path inside the home; nothing else may be named."""
-        home = self._home.resolve()
-        try:  # it may be too long, a circle of links, or lead to a name that isn't text
-            target = (home / below / path).resolve()
-            str(target).encode()
-            target.exists()
-        except (OSError, RuntimeError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it can't be followed"
-            raise BadInput(field, path, f"give a path that can be opened ({why})") from None
-        if not target.is_relative_to(home):
-            right = "give a path inside your home; no '..', absolute path or link may lead out of it"
-            raise BadInput(field, path, right)
-        return target
-
-    async def _manifest(self, path: str) -> tuple[Manifest, str]:
-        folder = self._inside("path", path)
-        file = folder / FILE_NAME
-        if not file.is_file() or file.is_symlink():
-            raise Refusal(
-                "not_sealed",
-                f"{path} has no {FILE_NAME}: seal it first with `arena seal {path}`",
-                subject=path,
-            )
-        data = await asyncio.to_thread(_read_start, file, LONGEST_MANIFEST + 1)
-        if len(data) > LONGEST_MANIFEST:
-            raise BadInput("path", path, f"its {FILE_NAME} has more than {show_size(LONGEST_MANIFEST)}")
-        return read_manifest(data), str(folder.relative_to(self._home.resolve()))
-
-
-def _read_start(file: Path, limit: int) -> bytes:
-    with file.open("rb") as data:
-        return data.read(limit)
+            raise BadInput(field, text, "write a whole number") from None

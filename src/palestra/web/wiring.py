@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from palestra.events.masking import Secret
 from palestra.gateway.app import Gateway, Route
 from palestra.gateway.scripted import ScriptedServer
 from palestra.gateway.transcript import Recorder
@@ -64,6 +65,13 @@ async def open_doors(server: Server) -> OpenDoors:
     server.corner_opened = open_corner
     await made.doors.open(server.folder.control_socket, organiser_app(server))
     return made
+
+
+def upstream_keys(server: Server) -> list[Secret]:
+    """Real keys, which no public byte may hold."""
+    folder = Path(server.folder.read().source).parent
+    keys = (read_key(rule, folder) for rule in server.rules.upstreams if not rule.playbooks)
+    return [Secret(key) for key in keys if key]
 
 
 def _may_free(rows: object) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
-from tests.building import FULL, LORA, RUN, Rehearsal, competition, digest
+from tests.building import FULL, LORA, RUN, START, Rehearsal, competition, digest
 from tests.world import play_out, settle
 
 from palestra.events.jobs import JobSpec
@@ -20,12 +20,12 @@ from palestra.referee.observations import CallAnswered, CopyBroke, ServerDown, S
 from palestra.referee.requests import Finish, Nominate, ReserveCall, SealCheckpoint, SubmitJob
 from palestra.rules.competition import Competition, EntrantRule, Node
 from palestra.rules.prices import Usage
-from palestra.rules.units import DOLLAR, GIB, HOUR, MINUTE, SECOND, Bytes, Digest, Micros
+from palestra.rules.units import DOLLAR, GIB, MINUTE, SECOND, Bytes, Digest, Micros
 from palestra.runtime.folder import RunFile, RunFolder
 from palestra.runtime.opening import SEED
 from palestra.runtime.seats import TOKENS
 
-When = Literal["announced", "running", "results"]
+When = Literal["announced", "started", "running", "results"]
 
 TOKEN = "n0tF0rY0urEyes_5a9c1be47d20f3"
 API_KEY = "sk-live-4f8a9b2c7d1e6f3a5b8c9d0e"
@@ -69,12 +69,12 @@ class Scene:
     """One run, told up to some point. `write` lays it out as a server would have left it."""
 
     def __init__(self, when: When = "running") -> None:
-        self.run = Rehearsal(rules(), at=None)
+        self.run = Rehearsal(rules(), at=START - 10 * MINUTE if when == "announced" else None)
         self.steps: list[StepRow] = []
         self.bodies: list[bytes] = []
         self.logs: dict[str, tuple[bytes, bytes]] = {}
         self.peaks: dict[str, int] = {}
-        if when != "announced":
+        if when in ("running", "results"):
             self._early()
             self._middle()
         if when == "results":
@@ -321,6 +321,3 @@ class Scene:
 
 def _sha(body: bytes) -> str:
     return digest(body.decode()).removeprefix("sha256:")
-
-
-LINGER = HOUR

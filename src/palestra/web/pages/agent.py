@@ -243,12 +243,10 @@ def job_state(card: JobCard) -> tuple[str, str]:
 
 
 def _ran(state: State, card: JobCard) -> str:
-    spans = [
-        (one.ended.started, one.ended.ended)
-        for one in card.attempts
-        if one.ended and one.ended.started is not None
-    ]
-    total = sum(end - start for start, end in spans if start is not None and end is not None)
+    total = 0
+    for one in card.attempts:
+        if one.ended and one.ended.started is not None and one.ended.ended is not None:
+            total += one.ended.ended - one.ended.started
     if total:
         return span(total)
     return f"since {t(state, card.attempts[-1].placed)}" if card.attempts and card.ended is None else ""

@@ -49,6 +49,10 @@ class Scale(msgspec.Struct, frozen=True):
         """Nano-dollars."""
         return show_dollars(amount, self.cents)
 
+    def allowed_time(self, amount: int) -> str:
+        """An allowance, without decimals where it has none."""
+        return f"{amount // self.whole:,}" if amount % self.whole == 0 else self.time(amount)
+
 
 class Meter(msgspec.Struct, frozen=True):
     """A budget: what is spent and held of it, in per cent, and where the even pace stands; None: no pace."""
@@ -147,17 +151,19 @@ def meters(state: State, catalog: Catalog, corner: str, at: int) -> tuple[Meter,
     pace = share_gone(state, catalog, corner, at) if state.clock.stage == "running" else None
     scale = scale_of(state)
     return (
-        _meter(state.accounts[corner, API], pace, scale.dollars),
-        _meter(state.accounts[corner, GPU], pace, scale.time),
+        _meter(state.accounts[corner, API], pace, scale.dollars, show_dollars),
+        _meter(state.accounts[corner, GPU], pace, scale.time, scale.allowed_time),
     )
 
 
-def _meter(account: Account, pace: float | None, say: Callable[[int], str]) -> Meter:
+def _meter(
+    account: Account, pace: float | None, say: Callable[[int], str], allow: Callable[[int], str]
+) -> Meter:
     limit = max(1, account.limit)
     used = account.spent / limit
     return Meter(
         spent=say(account.spent),
-        limit=say(account.limit),
+        limit=allow(account.limit),
         used=per_cent(used),
         held=per_cent(account.held / limit),
         held_shown=say(account.held) if account.held else "",

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from palestra.events.public import PublicEvent
 from palestra.report.scoreboard import Line, Score, Scoreboard, scoreboard
-from palestra.rules.units import HOUR, show_dollars, show_duration, show_share, show_size
+from palestra.rules.units import HOUR, SECOND, show_dollars, show_duration, show_share, show_size
 from palestra.state.catalog import NominationCard, View
 from palestra.state.queue import HOUSE
 from palestra.web.pages.figures import (
@@ -31,7 +31,8 @@ from palestra.web.pages.nodes import Drawn, Waiting, nodes, queue
 from palestra.web.pages.source import Source
 from palestra.web.pages.text import line, visible
 
-KINDS = {"lora": "LoRA", "full": "Full"}
+LATE = 5 * SECOND
+"""A corner taken this long after the start is a late joiner's; the others sit down as the run opens."""
 
 
 class Fact(msgspec.Struct, frozen=True):
@@ -186,7 +187,7 @@ def _row(
         name=name.name,
         lab=name.lab,
         alias=name.alias,
-        late=t(state, seat.seated) if seat.seated > state.clock.start else "",
+        late=t(state, seat.seated) if seat.seated > state.clock.start + LATE else "",
         done=of.finished is not None,
         kinds=tuple(kinds),
         api=api,
@@ -369,7 +370,7 @@ def _rules(view: View, head: Masthead) -> tuple[tuple[str, str], ...]:
     rules = view.state.rules
     allowance, jobs, scale = rules.allowance, rules.jobs, scale_of(view.state)
     return (
-        ("Allowance", f"{show_dollars(allowance.api_credit)} of API credit and {scale.time(allowance.gpu_time)} {scale.short} for each corner"),
+        ("Allowance", f"{show_dollars(allowance.api_credit)} of API credit and {scale.allowed_time(allowance.gpu_time)} {scale.short} for each corner"),
         ("Time", f"{show_duration(rules.stages.running)} running, then at most {show_duration(rules.stages.closing)} for copies"),
         ("A job", f"At most {units(jobs.gpus_per_job, head.unit)}, {show_size(jobs.memory_per_gpu)} of memory each, {show_duration(jobs.longest)}"),
         ("At once", f"A corner’s running jobs hold at most {units(jobs.gpus_running, head.unit)}"),

@@ -1,0 +1,161 @@
+"""A report as it is read, section by section: facts and findings in, a page of plain structs out, ready for templates."""
+
+from __future__ import annotations
+
+import msgspec
+from markupsafe import Markup
+
+from palestra.events.public import show_time
+from palestra.report.agents import AgentPart, agent_parts, pieces
+from palestra.report.charts import CHARTS, find_chart
+from palestra.report.detectors import detect
+from palestra.report.drawing import Axis, Chart, ticks
+from palestra.report.evidence import Cited, Evidence
+from palestra.report.facts import Facts
+from palestra.report.findings import Finding, choose
+from palestra.report.method import definitions, promises
+from palestra.report.standings import Standings, standings
+from palestra.report.visible import visible
+from palestra.report.words import capital, own, percent, plural
+from palestra.rules.units import show_dollars, show_hours
+
+
+class Card(msgspec.Struct, frozen=True):
+    """A key finding as a card."""
+
+    id: str
+    corners: tuple[str, ...]
+    big: Markup
+    title: str
+    said: Markup
+    positive: bool
+
+
+class LaterLine(msgspec.Struct, frozen=True):
+    """A fact after the snapshot."""
+
+    t: str
+    corner: str
+    name: str
+    text: str
+    row: int
+
+
+class Strip(msgspec.Struct, frozen=True):
+    """The running stage as a bar: what was gone before the window, and the window."""
+
+    before: str
+    here: str
+    labels: tuple[tuple[str, str], ...]
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Everything that templates show."""
+
+    facts: Facts
+    kicker: str
+    title: str
+    head: str
+    stand: str
+    clock: str
+    of: str
+    gone: str
+    local: str
+    strip: Strip
+    cards: tuple[Card, ...]
+    others: tuple[Card, ...]
+    charts: tuple[Chart, ...]
+    board: Standings
+    agents: tuple[AgentPart, ...]
+    later: tuple[LaterLine, ...]
+    definitions: tuple[tuple[str, str], ...]
+    promises: tuple[tuple[str, str], ...]
+    evidence: tuple[Cited, ...]
+
+
+def compose(facts: Facts) -> Page:
+    """The whole report."""
+    ranked = detect(facts)
+    chosen = choose(ranked)
+    evidence = Evidence(facts)
+    top = next((one for one in ranked if one in chosen), None)
+    rest = [one for one in ranked if one not in chosen]
+    cards = tuple(_card(one, evidence) for one in chosen)
+    others = tuple(_card(one, evidence) for one in rest)
+    charts = tuple(find_chart(name)(facts, evidence) for name in CHARTS)
+    board = standings(facts, evidence)
+    agents = agent_parts(facts, ranked, evidence)
+    over = facts.at >= facts.ends
+    return Page(
+        facts=facts,
+        kicker=facts.window.name,
+        title=own(facts.title, 80),
+        head=top.text(top.head) if top else _quiet(facts),
+        stand=_stand(facts),
+        clock=facts.t(facts.at).removeprefix("T+"),
+        of=f"of {show_hours(facts.ends - facts.start, seconds=facts.short)}",
+        gone="the running stage is over" if over else f"{percent(facts.at - facts.start, facts.ends - facts.start)} of the time gone",
+        local=facts.zone.show(facts.at, seconds=facts.short),
+        strip=_strip(facts),
+        cards=cards,
+        others=others,
+        charts=charts,
+        board=board,
+        agents=agents,
+        later=_later(facts),
+        definitions=definitions(facts),
+        promises=promises(facts),
+        evidence=evidence.listed(),
+    )  # fmt: skip
+
+
+def _card(one: Finding, evidence: Evidence) -> Card:
+    figure = one.figure(one.big)
+    big = evidence.link(figure.shown, figure.rows, f"{one.title}: {figure.name}")
+    return Card(one.id, one.corners, big, one.title, pieces(one, one.said, evidence), one.positive)
+
+
+def _quiet(facts: Facts) -> str:
+    """The headline of a window in which no detector saw anything."""
+    if facts.at <= facts.start:
+        return "It hasn’t started yet."
+    return f"{capital(plural(len(facts.board.lines), 'agent'))} at work, and nothing out of the ordinary."
+
+
+def _stand(facts: Facts) -> str:
+    """Who, with what, and how far they had come."""
+    seats = [seat for seat in facts.corners if seat.api is not None]
+    many = len(seats)
+    said = f"{capital(plural(many, 'agent'))}, one base model"
+    budgets = {(seat.api.limit, seat.gpu.limit) for seat in seats if seat.api and seat.gpu}
+    if len(budgets) == 1:
+        api, gpu = next(iter(budgets))
+        said += f", {show_dollars(api)} and {show_time(gpu, facts.unit)}{' each' if many > 1 else ''}"
+    jobs = sum(len(facts.jobs_of(seat.corner)) for seat in facts.corners)
+    asked = sum(len(facts.nominations_of(seat.corner)) for seat in facts.corners)
+    up = sum(any(one.current for one in facts.nominations if one.corner == seat.corner) for seat in seats)
+    said += f". {capital(plural(jobs, 'job'))} and {plural(asked, 'nomination')} in this window; "
+    return said + (
+        f"{up} of {many} had a model up when it closed."
+        if many > 1
+        else "it had a model up when it closed."
+        if up
+        else "no model was up when it closed."
+    )
+
+
+def _strip(facts: Facts) -> Strip:
+    line = Axis(facts.start, max(facts.ends, facts.start + 1))
+    return Strip(
+        before=line.x(facts.window.since),
+        here=line.width(facts.window.since, facts.at),
+        labels=tuple(ticks(facts, line)),
+    )
+
+
+def _later(facts: Facts) -> tuple[LaterLine, ...]:
+    names = {seat.corner: own(seat.name, 60) for seat in facts.corners}
+    return tuple(
+        LaterLine(facts.t(one.at), one.corner, names.get(one.corner, ""), visible(one.text), one.seq)
+        for one in facts.later
+    )
