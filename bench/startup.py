@@ -24,7 +24,7 @@ BEGIN, END = "<!-- bench startup: begin -->", "<!-- bench startup: end -->"
 NOTHING, HELP, STATUS = "python -c pass", "palestra --help", "arena status"
 ALLOWED = 0.3
 """CPU seconds."""
-ANSWER = {
+ANSWER: dict[str, object] = {
     "title": "The pocket arena", "corner": "A", "name": "Careful", "t": "T+0:01:23", "stage": "running", "left": "1 min",
     "api": {"shown": {"limit": "$0.50", "spent": "$0.12", "held": "$0.01", "left": "$0.37"}},
     "gpu": {"shown": {"limit": "0.50 GPU-h", "spent": "0.10 GPU-h", "held": "0 GPU-s", "left": "0.40 GPU-h"}},

@@ -1,6 +1,7 @@
 """`palestra verify` on copies of a finished run in which one thing was changed: it says where it breaks, and never falls over."""
 
 import hashlib
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -144,7 +145,7 @@ def test_a_score_with_all_digests_made_anew(copy: Path) -> None:
     """The kept answers say otherwise, and so does the frozen scoreboard."""
     rewrite(copy, change_one(ExamScored, correct=1), chain=True)
     said = breaks(copy)
-    assert "score of base: recorded " in said
+    assert ": recorded " in said
     assert "scoreboard: computed again" in said
 
 
@@ -228,7 +229,7 @@ def test_answers_made_better_with_everything_made_anew(copy: Path) -> None:
 def test_a_step(copy: Path, change: str) -> None:
     with database(copy / "record.db") as record:
         record.execute(change)
-    assert "names step 3 of A-c" in breaks(copy)
+    assert re.search(r"row \d+ names step 3 of [A-Z]-c\d+, which isn't on the record", breaks(copy))
 
 
 @pytest.mark.parametrize("name", ["exam.py", "competition.toml", "terms.md"])

@@ -52,15 +52,31 @@ class Pocket(Rehearsal):
         call = self.reserve(corner, bound=fresh, cap=output)
         usage = Usage(fresh_input=fresh, output=output)
         asked, answered = digest(f"asked {call}"), digest(f"answered {call}")
-        self.tell(CallAnswered(call, usage, 200, "stop", asked_body=asked, answered_body=answered, first_step=1, steps=steps))
+        self.tell(
+            CallAnswered(
+                call, usage, 200, "stop", asked_body=asked, answered_body=answered, first_step=1, steps=steps
+            )
+        )
 
     def ended(self, name: str, code: int = 0, **facts: object) -> None:
         """A job ended; it ran since it was placed."""
-        self.exit(name, code, ran=self.at - self.state.attempts[self.state.jobs[name].attempt].started, **facts)
+        self.exit(
+            name, code, ran=self.at - self.state.attempts[self.state.jobs[name].attempt].started, **facts
+        )
 
     def put_up(self, corner: str, weights: str, label: str, step: int | None = None, note: str = "") -> str:
         """Nominate."""
-        ask = Nominate(corner, None, digest(weights), f"out/{weights}", Bytes(3 * GB), AnswerSettings(), label, note, step)
+        ask = Nominate(
+            corner,
+            None,
+            digest(weights),
+            f"out/{weights}",
+            Bytes(3 * GB),
+            AnswerSettings(),
+            label,
+            note,
+            step,
+        )
         return self.grant(ask)
 
 
@@ -103,7 +119,16 @@ def _first_minute(run: Pocket) -> None:
     short = run.train("A", "sft-short")
     run.sec(36)
     run.ended(cut, 143, over_time=True)
-    heron = AddEntrant("organiser:one", "j1", "Heron", "", "house", "small", Moment(START + 75 * SECOND), sealed_name="5ea1ed")
+    heron = AddEntrant(
+        "organiser:one",
+        "j1",
+        "Heron",
+        "",
+        "house",
+        "small",
+        Moment(START + 75 * SECOND),
+        sealed_name="5ea1ed",
+    )
     run.grant(heron)
     run.sec(50)
     run.ended(short)

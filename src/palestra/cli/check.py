@@ -118,7 +118,10 @@ def guarantees(rules: Competition) -> list[tuple[str, str]]:
     kinds = ", ".join(sorted({f"{node.gpu_kind}s" for node in rules.nodes}))
     return [
         ("isolation", "none: agents and jobs run as this user and can read what it can read"),
-        ("killing", "process-tree: whole, also detached ones; only one that detaches, clears its environment and outlives a killed shim escapes"),
+        (
+            "killing",
+            "process-tree: whole, also detached ones; only one that detaches, clears its environment and outlives a killed shim escapes",
+        ),
         (
             "memory",
             "watched: a job over its reservation is killed within about a second, not at the first byte",

@@ -49,7 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where runs lie (default: runs)")
     parser.add_argument("--until-end", action="store_true", help="leave when the results are in")
     parser.add_argument("--quiet", action="store_true", help="don't print what happens")
-    parser.add_argument("--port", type=int, default=0, help="of the live page on this machine (default: any that is free)")
+    parser.add_argument(
+        "--port", type=int, default=0, help="of the live page on this machine (default: any that is free)"
+    )
     parser.add_argument("--no-open", action="store_true", help="don't open the live page in a browser")
 
 

@@ -136,7 +136,7 @@ def _run(event: Event) -> _Said | None:
         case ServerStopped():
             return "The arena’s server leaves; the record stays.", ""
         case ReportFrozen(name=name):
-            return f"The {name} is frozen.", "rule"
+            return f"The {name} is frozen.", ""
     return None
 
 
@@ -159,7 +159,7 @@ def _seat(event: Event) -> _Said | None:
         case Refused(code=code, message=message):
             return f"was refused, {code}: {message}", "bad"
         case RefusalsCounted(code=code, count=times):
-            return f"was refused {times} more times, {code}.", "bad"
+            return f"was refused {'once' if times == 1 else f'{times} times'} more, {code}.", "bad"
         case CallCharged():
             return "", ""
     return None

@@ -7,13 +7,15 @@ import hashlib
 import msgspec
 from msgspec.structs import replace
 
-from palestra.referee.requests import Receipt, Request
+from palestra.referee.requests import Receipt, Request, SubmitJob
 from palestra.rules.errors import Refusal
 from palestra.state.arena import State
 
 
 def fingerprint(request: Request) -> str:
-    """What was asked, without the key: kept in the event, so that a reused key is noticed."""
+    """What was asked, without the key and the session that asks: kept in the event, so that a reused key is noticed."""
+    if isinstance(request, SubmitJob):
+        request = replace(request, session="")
     return hashlib.sha256(
         type(request).__name__.encode() + msgspec.json.encode(replace(request, key=None))
     ).hexdigest()[:16]

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import msgspec
 from markupsafe import Markup
 
-from palestra.events.public import show_time
 from palestra.report.badges import Badge, badges
 from palestra.report.charts.ends import ENDS, end_of
 from palestra.report.charts.nominations import say
@@ -15,7 +14,7 @@ from palestra.report.evidence import Evidence
 from palestra.report.facts import CornerFacts, Facts, NominationFacts, RefusalFacts
 from palestra.report.findings import Finding
 from palestra.report.lanes import strip
-from palestra.report.words import capital, own, percent, plural, words
+from palestra.report.words import capital, show_gpu_time, own, percent, plural, words
 from palestra.rules.units import show_dollars
 
 MOST = 8
@@ -56,7 +55,7 @@ def agent_parts(facts: Facts, ranked: Sequence[Finding], evidence: Evidence) -> 
 def pieces(finding: Finding, template: str, evidence: Evidence) -> Markup:
     """A sentence whose figures lead to their rows."""
     parts = [
-        evidence.link(piece.text, piece.figure.rows, f"{finding.title}: {piece.figure.name}")
+        evidence.link(piece.text, piece.figure.rows, f"{finding.title}: {piece.text}")
         if piece.figure
         else Markup("{}").format(piece.text)
         for piece in finding.pieces(template)
@@ -108,7 +107,7 @@ def _spent(facts: Facts, seat: CornerFacts, evidence: Evidence) -> list[tuple[st
     for what, one in (("API credit", seat.api), (f"{capital(facts.unit)}-time", seat.gpu)):
 
         def show(amount: int, *, api: bool = one is seat.api) -> str:
-            return show_dollars(amount) if api else show_time(amount, facts.unit)
+            return show_dollars(amount) if api else show_gpu_time(facts, amount)
 
         rows = one.rows(facts.window.since)
         said = Markup("{} of {}").format(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 from markupsafe import Markup
 
-from palestra.events.public import show_time
 from palestra.report.agents import AgentPart, agent_parts, pieces
 from palestra.report.charts import CHARTS, find_chart
 from palestra.report.detectors import detect
@@ -16,7 +15,7 @@ from palestra.report.findings import Finding, choose
 from palestra.report.method import definitions, promises
 from palestra.report.standings import Standings, standings
 from palestra.report.visible import visible
-from palestra.report.words import capital, own, percent, plural
+from palestra.report.words import capital, show_gpu_time, own, percent, plural
 from palestra.rules.units import show_dollars, show_hours
 
 
@@ -58,6 +57,7 @@ class Page(msgspec.Struct, frozen=True):
     head: str
     stand: str
     clock: str
+    over: bool
     of: str
     gone: str
     local: str
@@ -93,8 +93,9 @@ def compose(facts: Facts) -> Page:
         head=top.text(top.head) if top else _quiet(facts),
         stand=_stand(facts),
         clock=facts.t(facts.at).removeprefix("T+"),
-        of=f"of {show_hours(facts.ends - facts.start, seconds=facts.short)}",
-        gone="the running stage is over" if over else f"{percent(facts.at - facts.start, facts.ends - facts.start)} of the time gone",
+        over=over,
+        of=f"ended at {facts.t(facts.ends)}" if over else f"of {show_hours(facts.ends - facts.start, seconds=facts.short)}",
+        gone=f"{percent(facts.at - facts.start, facts.ends - facts.start)} of the time gone",
         local=facts.zone.show(facts.at, seconds=facts.short),
         strip=_strip(facts),
         cards=cards,
@@ -111,7 +112,9 @@ def compose(facts: Facts) -> Page:
 
 def _card(one: Finding, evidence: Evidence) -> Card:
     figure = one.figure(one.big)
-    big = evidence.link(figure.shown, figure.rows, f"{one.title}: {figure.name}")
+    what = f"{one.title}: {figure.shown}"
+    shown = Markup("<i>T+</i>{}").format(figure.shown[2:]) if figure.shown.startswith("T+") else figure.shown
+    big = evidence.link(shown, figure.rows, what)
     return Card(one.id, one.corners, big, one.title, pieces(one, one.said, evidence), one.positive)
 
 
@@ -130,7 +133,7 @@ def _stand(facts: Facts) -> str:
     budgets = {(seat.api.limit, seat.gpu.limit) for seat in seats if seat.api and seat.gpu}
     if len(budgets) == 1:
         api, gpu = next(iter(budgets))
-        said += f", {show_dollars(api)} and {show_time(gpu, facts.unit)}{' each' if many > 1 else ''}"
+        said += f", {show_dollars(api)} and {show_gpu_time(facts, gpu)}{' each' if many > 1 else ''}"
     jobs = sum(len(facts.jobs_of(seat.corner)) for seat in facts.corners)
     asked = sum(len(facts.nominations_of(seat.corner)) for seat in facts.corners)
     up = sum(any(one.current for one in facts.nominations if one.corner == seat.corner) for seat in seats)

@@ -47,9 +47,11 @@ class Axis(msgspec.Struct, frozen=True):
 
 
 def axis(facts: Facts) -> Axis:
-    """From the window's start, or the competition's where it was there first, to the instant of the report."""
+    """From the window's start, but not before the competition's, to the report's instant, but not beyond the last copies."""
     since = max(facts.window.since, facts.start) if facts.at > facts.start else facts.window.since
-    return Axis(since, max(facts.at, since + SECOND))
+    judging = next((one.since.at for one in facts.stages if one.name == "judging"), facts.at)
+    until = judging if since < judging < facts.at else facts.at
+    return Axis(since, max(until, since + SECOND))
 
 
 def part(amount: int, whole: int) -> str:
@@ -88,11 +90,12 @@ def plane(facts: Facts, line: Axis) -> Markup:
 def _band(one: Stretch, line: Axis) -> Markup:
     until = one.until.at if one.until else line.until
     style = "pause" if one.name == "paused" else "over"
+    wide = line.share(until) - line.share(one.since.at) > 0.07
     return Markup('<b class="{}" style="left:{};width:{}"><span>{}</span></b>').format(
         style,
         line.x(one.since.at),
         line.width(one.since.at, until),
-        "pause" if style == "pause" else "time up",
+        ("pause" if style == "pause" else "time up") if wide else "",
     )
 
 

@@ -113,11 +113,12 @@ def rank(findings: Iterable[Finding], corners: int) -> tuple[Finding, ...]:
 
 
 def choose(ranked: Sequence[Finding], most: int = SHOWN) -> tuple[Finding, ...]:
-    """The key findings: at most two that name the same corner, and a good one among them if there is any."""
+    """The key findings: at most two that name the same corner, not two of one kind; a good one among them if there is any."""
     chosen: list[Finding] = []
     for one in ranked:
         full = any(_naming(chosen, corner) >= PER_CORNER for corner in one.corners)
-        if not full and len(chosen) < most:
+        again = any(other.kind == one.kind and other.corners == one.corners for other in chosen)
+        if not full and not again and len(chosen) < most:
             chosen.append(one)
     good = next((one for one in ranked if one.positive), None)
     if good is not None and not any(one.positive for one in chosen):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from palestra.events.base import Entry
 from palestra.events.codec import Row, read_entry
 from palestra.events.corners import EntrantAnnounced, EntrantFinished, EntrantRemoved, EntrantSeated
@@ -93,6 +95,9 @@ class _Reading:
             slots = any(node.gpu_kind == "slot" for node in event.rules.nodes)
             self._roster = Roster((), self._secrets, "slot" if slots else "GPU")
         assert self._window is not None, "row 1 opens the run"
+        if isinstance(event, EntrantSeated):
+            seat = (event.corner, self._clean(event.name))
+            self._roster = replace(self._roster, seats=(*self._roster.seats, seat))
         self._last = row
         if not self._window.before_end(entry.at):
             self._note_later(entry)

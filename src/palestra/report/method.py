@@ -39,7 +39,7 @@ def promises(facts: Facts) -> tuple[tuple[str, str], ...]:
         ("As of", f"Every figure is as of one instant, {at}, row {facts.row:,}. What came later stands only under “After the snapshot”."),
         ("Digest", facts.digest),
         ("Check it", f"Row {facts.row:,} of the journal of {facts.run} has that digest, which covers all rows before it. "
-         "`palestra verify RUN` computes the chain and the ledgers again."),
+         "The command palestra verify RUN computes the chain and the ledgers again."),
         ("Words", "Findings are computed: each comes from a detector with a version, and its sentence from a template. Nothing was written by a model or by hand."),
     ]  # fmt: skip
     if facts.last_row != facts.row:

@@ -9,15 +9,13 @@ import msgspec
 from markupsafe import Markup
 
 from palestra.report.badges import Badge, badges
+from palestra.report.columns import Column, dollars, gpu_time
 from palestra.report.drawing import part
 from palestra.report.evidence import Evidence
 from palestra.report.facts import Budget, CornerFacts, Facts, Rows
 from palestra.report.pace import ahead
 from palestra.report.scoreboard import Line, Score
 from palestra.report.words import capital, own, percent
-from palestra.rules.units import DOLLAR, HOUR, SECOND, places_apart, rounded
-
-MOST_PLACES = 6
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -65,6 +63,7 @@ class Standings(msgspec.Struct, frozen=True):
     """The table and what stands below it."""
 
     scored: bool
+    scale: str
     late: bool
     rows: tuple[Row, ...]
     base: Result | None
@@ -75,59 +74,26 @@ class Standings(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-class Column(msgspec.Struct, frozen=True):
-    """How the figures of one column are printed: all with the same unit and decimals."""
-
-    unit: int
-    places: int
-    before: str = ""
-    after: str = ""
-
-    def number(self, amount: int) -> str:
-        """Without its unit."""
-        return rounded(amount, self.unit, self.places)
-
-    def show(self, amount: int) -> str:
-        """`$0.0406`, `80.5 slot-s`."""
-        return f"{self.before}{self.number(amount)}{self.after}"
-
-    def exact(self, amount: int) -> str:
-        """To the last digit."""
-        whole = {DOLLAR: 9, HOUR: 10, SECOND: 6}[self.unit]
-        return f"{self.before}{rounded(amount, self.unit, whole)}{self.after}"
-
-
-def dollars(amounts: Sequence[int]) -> Column:
-    """Cents, and more decimals where different amounts would look alike."""
-    return Column(DOLLAR, _apart(amounts, DOLLAR, 2), before="$")
-
-
-def gpu_time(amounts: Sequence[int], unit: str) -> Column:
-    """Hours where somebody has used one, else seconds."""
-    if max(amounts, default=0) >= HOUR:
-        return Column(HOUR, _apart(amounts, HOUR, 1), after=f" {unit}-h")
-    return Column(SECOND, _apart(amounts, SECOND, 1), after=f" {unit}-s")
-
-
-def _apart(amounts: Sequence[int], unit: int, least: int) -> int:
-    return min(MOST_PLACES, places_apart([(amount, unit) for amount in (*amounts, 0)], least))
-
-
 def standings(facts: Facts, evidence: Evidence) -> Standings:
     """Everything as of the report's instant; totals are the ledger's, unrounded (S10, S88)."""
     board = facts.board
     api = dollars([line.api_spent for line in board.lines])
-    gpu = gpu_time([line.gpu_spent for line in board.lines], facts.unit)
+    gpu = gpu_time(
+        [line.gpu_spent for line in board.lines], [line.gpu_limit for line in board.lines], facts.unit
+    )
     lines = {line.corner: line for line in board.lines}
     order = [line.corner for line in board.lines]
     order += [seat.corner for seat in facts.corners if seat.corner not in lines]
-    rows = tuple(_row(facts, evidence, facts.corner(one), lines.get(one), api, gpu) for one in order)
+    scores = [score for score in (board.base, *(line.score for line in board.lines)) if score is not None]
+    scale = _scale(scores)
+    rows = tuple(_row(facts, evidence, facts.corner(one), lines.get(one), api, gpu, scale) for one in order)
     base_row: Rows = tuple(sat.row for sat in facts.exams if sat.target == "base")
     return Standings(
-        scored=any(line.score for line in board.lines) or board.base is not None,
+        scored=bool(scores),
+        scale=scale.said(),
         late=any(seat.late for seat in facts.corners),
         rows=rows,
-        base=_result(board.base, base_row, evidence, "Exam of the base model"),
+        base=_result(board.base, scale, base_row, evidence, "Exam of the base model"),
         api_total=api.show(board.api_spent),
         gpu_total=gpu.show(board.gpu_spent),
         jobs_total=sum(line.jobs for line in board.lines),
@@ -137,7 +103,13 @@ def standings(facts: Facts, evidence: Evidence) -> Standings:
 
 
 def _row(
-    facts: Facts, evidence: Evidence, seat: CornerFacts, line: Line | None, api: Column, gpu: Column
+    facts: Facts,
+    evidence: Evidence,
+    seat: CornerFacts,
+    line: Line | None,
+    api: Column,
+    gpu: Column,
+    scale: Scale,
 ) -> Row:
     there = line is not None and seat.api is not None
     mine = [one for one in facts.nominations if one.corner == seat.corner]
@@ -153,7 +125,7 @@ def _row(
         start=facts.t(seat.joined.at) if seat.joined else "",
         kinds=kinds,
         rank=line.rank if line else None,
-        result=_result(line.score, sat, evidence, f"Exam of {seat.corner}") if line else None,
+        result=_result(line.score, scale, sat, evidence, f"Exam of {seat.corner}") if line else None,
         unscored=line.unscored_because.replace("_", " ") if line else "not started",
         api=_meter(evidence, facts, seat, seat.api, api, "API credit"),
         gpu=_meter(evidence, facts, seat, seat.gpu, gpu, f"{capital(facts.unit)}-time"),
@@ -190,13 +162,38 @@ def _meter(
     )
 
 
-def _result(score: Score | None, rows: Rows, evidence: Evidence, what: str) -> Result | None:
+def _result(score: Score | None, scale: Scale, rows: Rows, evidence: Evidence, what: str) -> Result | None:
     if score is None:
         return None
     shown = evidence.link(percent(score.correct, score.n), rows, what)
     interval = f"{100 * score.low:.1f} to {100 * score.high:.1f}"
-    low, high = f"{100 * score.low:.3f}%", f"{100 - 100 * score.high:.3f}%"
-    return Result(shown, interval, low, high, part(score.correct, score.n))
+    share = score.correct / max(1, score.n)
+    return Result(shown, interval, scale.place(score.low), scale.rest(score.high), scale.place(share))
+
+
+class Scale(msgspec.Struct, frozen=True):
+    """The stretch of shares that intervals are drawn on: the same for all of them."""
+
+    low: float
+    high: float
+
+    def place(self, share: float) -> str:
+        """Per cent from the left."""
+        return f"{100 * (share - self.low) / (self.high - self.low):.3f}%"
+
+    def rest(self, share: float) -> str:
+        """Per cent from the right."""
+        return f"{100 * (self.high - share) / (self.high - self.low):.3f}%"
+
+    def said(self) -> str:
+        """Its ends."""
+        return f"drawn from {100 * self.low:.0f} to {100 * self.high:.0f} %"
+
+
+def _scale(scores: list[Score]) -> Scale:
+    """Wide enough for every interval, in steps of five points."""
+    low, high = min((one.low for one in scores), default=0), max((one.high for one in scores), default=1)
+    return Scale(max(0, int(20 * low)) / 20, min(20, int(20 * high) + 1) / 20)
 
 
 def _notes(facts: Facts, api: Column, gpu: Column) -> tuple[str, ...]:

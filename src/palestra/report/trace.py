@@ -41,6 +41,7 @@ class Trace:
         self.jobs: dict[str, JobFacts] = {}
         self.nominations: dict[str, NominationFacts] = {}
         self.sessions: dict[str, SessionFacts] = {}
+        self._queued: set[str] = set()
         self._refusals: dict[tuple[str, str, str], RefusalFacts] = {}
         self._messages: dict[tuple[str, str, str], str] = {}
 
@@ -63,7 +64,7 @@ class Trace:
 
     def jobs_at(self, at: Moment) -> tuple[JobFacts, ...]:
         """All jobs; the wait of one that still waits goes up to the instant."""
-        return tuple(_close(job, at) if _waits(job) else job for job in self.jobs.values())
+        return tuple(_close(job, at) if job.job in self._queued else job for job in self.jobs.values())
 
     def refusals(self) -> tuple[RefusalFacts, ...]:
         """By corner, code and subject, in the order in which each was first seen."""
@@ -73,29 +74,39 @@ class Trace:
         self, event: JobSubmitted | WaitChanged | AttemptStarted | AttemptEnded | JobEnded, mark: Mark
     ) -> None:
         if isinstance(event, JobSubmitted):
-            spec, nothing = event.spec, Spell(mark.at, mark.at, "", (), mark.row)
-            self.jobs[event.job] = JobFacts(
-                event.job, event.corner, self._clean(spec.name), spec.gpus, spec.memory, spec.limit, mark, (nothing,)
+            spec = event.spec
+            job = JobFacts(
+                event.job, event.corner, self._clean(spec.name), spec.gpus, spec.memory, spec.limit, mark
             )  # fmt: skip
+            self.jobs[event.job] = self._queue(job, mark)
             return
         job = self.jobs[event.job]
         match event:
             case WaitChanged():
-                job = _close(job, mark.at)
                 spell = Spell(mark.at, mark.at, event.resource, event.blockers, mark.row)
+                job = _close(job, mark.at)
                 job = replace(job, spells=(*job.spells, spell))
             case AttemptStarted():
-                job = _close(job, mark.at)
+                job = self._unqueue(job, mark.at)
                 job = replace(job, runs=(*job.runs, AttemptFacts(event.attempt, mark)))
             case AttemptEnded():
                 run = replace(job.runs[-1], ended=mark, end=event.end, charge=event.charge)
                 job = replace(job, runs=(*job.runs[:-1], run))
                 if event.end == "preempted":  # it is queued again, and waits from here
-                    job = replace(job, spells=(*job.spells, Spell(mark.at, mark.at, "", (), mark.row)))
+                    job = self._queue(job, mark)
             case JobEnded():
-                job = _close(job, mark.at) if _waits(job) else job
-                job = replace(job, ended=mark, end=event.end, cause=event.cause)
+                job = replace(self._unqueue(job, mark.at), ended=mark, end=event.end, cause=event.cause)
         self.jobs[event.job] = job
+
+    def _queue(self, job: JobFacts, mark: Mark) -> JobFacts:
+        self._queued.add(job.job)
+        return replace(job, spells=(*job.spells, Spell(mark.at, mark.at, "", (), mark.row)))
+
+    def _unqueue(self, job: JobFacts, at: Moment) -> JobFacts:
+        if job.job not in self._queued:
+            return job
+        self._queued.remove(job.job)
+        return _close(job, at)
 
     def _refusal(self, event: Refused | RefusalsCounted, row: int, *, inside: bool) -> None:
         """Its words are known from the first time, which may lie before the window."""
@@ -149,13 +160,8 @@ class Trace:
         self.nominations[nomination] = replace(self.nominations[nomination], **fields)
 
 
-def _waits(job: JobFacts) -> bool:
-    """In the queue: not ended, and no attempt runs."""
-    return job.ended is None and (not job.runs or job.runs[-1].ended is not None)
-
-
 def _close(job: JobFacts, at: Moment) -> JobFacts:
-    """Its last stretch of waiting goes up to here; empty ones are dropped."""
-    *before, last = job.spells or (Spell(at, at, "", (), job.submitted.row),)
+    """The stretch of waiting that is open goes up to here; an empty one is dropped."""
+    *before, last = job.spells
     spell = replace(last, until=at)
     return replace(job, spells=(*before, spell) if spell.until > spell.since else tuple(before))

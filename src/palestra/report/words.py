@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from palestra.events.public import Unit, count
+from palestra.events.public import Unit, count, show_time
 from palestra.report.facts import Facts, NominationFacts
 from palestra.report.visible import visible
 from palestra.rules.units import DAY, HOUR, MINUTE, SECOND, rounded, show_duration
@@ -46,8 +46,23 @@ def span(length: int) -> str:
 
 
 def percent(part: int, whole: int, places: int = 1) -> str:
-    """`30.3 %`; of nothing it is `-`."""
-    return "-" if whole == 0 else f"{rounded(100 * part, whole, places)} %"
+    """`30.3 %`; what is more than nothing doesn't print as nothing; of nothing it is `-`."""
+    if whole == 0:
+        return "-"
+    while part and 0 < abs(2 * part) * 10 ** (places + 2) <= abs(whole) and places < 6:
+        places += 1
+    return f"{rounded(100 * part, whole, places)} %"
+
+
+def times(many: int) -> str:
+    """`once`, `twice`, `three times`."""
+    return {1: "once", 2: "twice"}.get(many, f"{number(many)} times")
+
+
+def show_gpu_time(facts: Facts, amount: int) -> str:
+    """`1.50 slot-h`; in seconds where no allowance comes to an hour, so that small ones stay apart."""
+    most = max((seat.gpu.limit for seat in facts.corners if seat.gpu), default=HOUR)
+    return show_time(amount, facts.unit) if most >= HOUR else f"{rounded(amount, SECOND, 1)} {facts.unit}-s"
 
 
 def amount_below(amount: int, limit: int, say: Callable[..., str]) -> str:

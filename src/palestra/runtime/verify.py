@@ -66,11 +66,11 @@ class _Reading:
     def walk(self, run: str) -> Iterator[Check]:
         """Chain, decoding, folding and ledgers in one pass, row by row."""
         tail = Tail(self._folder.path)
-        rows = 0
+        rows, last = 0, b""
         try:
             for row in check_chain(tail.rows(), run):
                 entry = read_entry(row)
-                rows = row.seq
+                rows, last = row.seq, row.digest
                 fold.fold(self._state, entry)
                 catalog.fold(self._catalog, entry)
                 self._audit.check(entry, self._state)
@@ -88,7 +88,9 @@ class _Reading:
             yield Check("journal", False, f"{self._folder.journal} has no rows")
             return
         self.whole = True
-        yield Check("chain", True, f"{rows} rows follow one another, digests agree")
+        yield Check(
+            "chain", True, f"{rows} rows follow one another, digests agree; the last is {last.hex()[:16]}"
+        )
         yield Check(
             "ledgers",
             True,

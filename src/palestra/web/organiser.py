@@ -61,7 +61,12 @@ def organiser_app(server: Server) -> ASGIApp:
             server.stop_asked.set_result("leave-running" if order.leave_running else "stop")
         return reply({"done": "stopping", "pid": os.getpid()})
 
-    verbs: dict[str, Endpoint] = {"/pause": pause, "/resume": resume, "/end": end, "/stop": stop} | corner_verbs(server)
+    verbs: dict[str, Endpoint] = {
+        "/pause": pause,
+        "/resume": resume,
+        "/end": end,
+        "/stop": stop,
+    } | corner_verbs(server)
     routes = [Route("/status", guarded(status))]
     routes += [Route(path, guarded(verb), methods=["POST"]) for path, verb in verbs.items()]
     return serve_routes(routes)

@@ -10,7 +10,7 @@ from palestra.events.jobs import End
 from palestra.report.drawing import Chart, part, who
 from palestra.report.evidence import Evidence
 from palestra.report.facts import CornerFacts, Facts, JobFacts
-from palestra.report.words import capital, plural, words
+from palestra.report.words import capital, number, plural, words
 
 ENDS: tuple[str, ...] = (*get_args(End), "open")
 OPEN = "open"
@@ -43,16 +43,19 @@ def _title(facts: Facts, jobs: list[JobFacts]) -> str:
         return "No jobs in this window"
     done = sum(job.end == "completed" for job in jobs)
     if done == len(jobs):
-        return f"{'All' if len(jobs) > 2 else 'Both' if len(jobs) == 2 else 'The'} {plural(len(jobs), 'job') if len(jobs) > 2 else 'jobs' if len(jobs) == 2 else 'only job'} completed"
+        return {1: "The only job completed", 2: "Both jobs completed"}.get(
+            done, f"All {plural(done, 'job')} completed"
+        )
     rest: dict[str, int] = {}
     for job in jobs:
         if job.end != "completed":
             rest[end_of(facts, job)] = rest.get(end_of(facts, job), 0) + 1
     most = max(rest, key=lambda end: rest[end])
-    tail = f"; {rest[most]} {'is' if rest[most] == 1 and most == OPEN else 'are' if most == OPEN else ''} {_word(most).lower()}".replace(
-        "  ", " "
+    one = rest[most] == 1
+    verb = {OPEN: "is " if one else "are ", "lost": "was " if one else "were ", "out_of_memory": "ran "}.get(
+        most, ""
     )
-    return f"{done} of {plural(len(jobs), 'job')} completed{tail}"
+    return f"{capital(number(done))} of {plural(len(jobs), 'job')} completed; {number(rest[most])} {verb}{_word(most).lower()}"
 
 
 def _word(end: str) -> str:

@@ -9,8 +9,8 @@ from palestra.report.evidence import Evidence
 from palestra.report.facts import CornerFacts, Facts, NominationFacts
 from palestra.report.words import capital, kind, named, number, own, plural, span
 
-WIDE, NARROW = 0.065, 0.15
-"""The part of the width that a label takes, on a wide page and on a phone."""
+NARROW = 0.2
+"""The part of a phone's track that a time takes."""
 LONGEST_LABEL = 28
 
 
@@ -70,11 +70,9 @@ def _row(facts: Facts, evidence: Evidence, seat: CornerFacts, line: Axis) -> Mar
     mine = facts.nominations_of(seat.corner)
     count = Markup("") if seat.joined is None else Markup("{}").format(len(mine))
     marks = [_before(facts, seat, line), _stop(facts, seat, line)]
-    places = [line.share(one.requested.at) for one in mine]
     marks += [_spans(facts, one, line) for one in mine]
-    for index, one in enumerate(mine):
-        marks.append(_mark(facts, evidence, one, line))
-        marks.append(_label(facts, one, places, index, line))
+    marks += [_mark(facts, evidence, one, line) for one in mine]
+    marks += _labels(facts, mine, line)
     return Markup('<li>{}<span class="n">{}</span><div class="track">{}</div></li>').format(
         who(facts, seat.corner), count, Markup().join(marks)
     )
@@ -151,20 +149,31 @@ def say(facts: Facts, one: NominationFacts) -> str:
     return "; ".join(parts)
 
 
-def _label(facts: Facts, one: NominationFacts, places: list[float], index: int, line: Axis) -> Markup:
-    """The time beside its mark, where there is room on a wide page, or also on a phone; else it is only in the title."""
-    place = places[index]
-    after = (places[index + 1] if index + 1 < len(places) else 1.02) - place
-    before = place - (places[index - 1] if index else -0.02)
-    text = facts.t(one.requested.at).removeprefix("T+")
-    if one.label and after > WIDE + 0.012 * len(one.label) and place < 0.7:
-        text += f" · {own(one.label, LONGEST_LABEL)}"
-    wide = WIDE if len(text) < 9 else WIDE + 0.012 * len(text)
-    side = "r" if after >= wide else "l" if before >= wide else ""
-    if not side:
-        return Markup()
-    room = after if side == "r" else before
-    fit = "" if room >= (NARROW if len(text) < 9 else 0.8) else " wide"
-    return Markup('<span class="lab {}{}" style="left:{}" aria-hidden="true">{}</span>').format(
-        side, fit, line.x(one.requested.at), text
-    )
+def _labels(facts: Facts, mine: tuple[NominationFacts, ...], line: Axis) -> list[Markup]:
+    """Times above their marks, where there is room on a wide page, or also on a phone; else they are only in the title."""
+    found, free = [], -0.05
+    for index, one in enumerate(mine):
+        place = line.share(one.requested.at)
+        after = (line.share(mine[index + 1].requested.at) if index + 1 < len(mine) else 1.03) - place
+        text = facts.t(one.requested.at).removeprefix("T+")
+        label = f" · {own(one.label, LONGEST_LABEL)}" if one.label else ""
+        if label and after >= _width(text + label):
+            text += label
+        width = _width(text)
+        side = "r" if after >= width else "l" if place - free >= width else ""
+        if not side:
+            continue
+        room = min(after, place - free) if len(mine) > 1 else 1
+        free = place + width if side == "r" else place
+        fit = "" if room >= NARROW and len(text) < 10 and place < 1 - NARROW else " wide"
+        found.append(
+            Markup('<span class="lab {}{}" style="left:{}" aria-hidden="true">{}</span>').format(
+                side, fit, line.x(one.requested.at), text
+            )
+        )
+    return found
+
+
+def _width(text: str) -> float:
+    """The part of a wide track that a label takes."""
+    return 0.015 + 0.0085 * len(text)

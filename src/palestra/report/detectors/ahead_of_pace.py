@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from palestra.events.public import show_time
 from palestra.report.facts import Budget, CornerFacts, Facts
 from palestra.report.findings import Figure, Finding, escape
 from palestra.report.pace import Pace, ahead, places_from_pace, runs_out
-from palestra.report.words import named, percent, span
+from palestra.report.words import show_gpu_time, named, percent, span
 from palestra.rules.units import SECOND, rounded, show_dollars
 
 VERSION = 1
@@ -34,7 +33,7 @@ def detect(facts: Facts) -> list[Finding]:
             continue
         for budget, what, say in (
             (seat.api, "API credit", show_dollars),
-            (seat.gpu, f"{facts.unit}-time", lambda amount: show_time(amount, facts.unit)),
+            (seat.gpu, f"{facts.unit}-time", lambda amount: show_gpu_time(facts, amount)),
         ):
             if budget is not None and is_ahead(budget, seat.pace):
                 finding = _finding(facts, seat, budget, seat.pace, what, say)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from palestra.events.public import show_time
 from palestra.report.facts import CornerFacts, Facts
 from palestra.report.findings import Figure, Finding, escape
-from palestra.report.words import amount_below, named, percent, span
+from palestra.report.words import amount_below, show_gpu_time, named, percent, span
 from palestra.rules.units import show_dollars
 
 VERSION = 1
@@ -52,7 +51,7 @@ def _finding(facts: Facts, seat: CornerFacts, left: int) -> Finding:
             Figure("share", "share", gpu, share, (*seat.gpu.rows(), row), seat.gpu.limit),
             Figure("at", "moment", seat.finished.at, facts.t(seat.finished.at), (row,)),
             Figure("left", "microseconds", left, span(left), (row,)),
-            Figure("gpu", "GPU-microseconds", gpu, show_time(gpu, facts.unit), seat.gpu.rows()),
+            Figure("gpu", "GPU-microseconds", gpu, show_gpu_time(facts, gpu), seat.gpu.rows()),
             Figure(
                 "api", "nano-dollars", api, amount_below(api, seat.api.limit, show_dollars), seat.api.rows()
             ),

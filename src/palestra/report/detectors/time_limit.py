@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from palestra.report.facts import Facts, JobFacts, RefusalFacts
 from palestra.report.findings import Figure, Finding, escape
-from palestra.report.words import named, own, plural
+from palestra.report.words import named, own, plural, times
 
 VERSION = 1
 MANY = 3
@@ -31,19 +31,19 @@ def detect(facts: Facts) -> list[Finding]:
 
 def _finding(facts: Facts, corner: str, cut: list[JobFacts], refused: list[RefusalFacts]) -> Finding:
     name = escape(named(facts, [corner]))
-    times = sum(one.times for one in refused)
+    turned_down = sum(one.times for one in refused)
     cut_rows = tuple(job.ended.row for job in cut if job.ended)
     no_rows = tuple(row for one in refused for row in one.rows)
-    all_of = len(cut) + times
-    figures = [Figure("times", "count", all_of, f"{all_of}", (*cut_rows, *no_rows))]
+    all_of = len(cut) + turned_down
+    figures = [Figure("times", "count", all_of, times(all_of), (*cut_rows, *no_rows))]
     parts = []
     if cut:
         was, limit = ("was", "its own limit") if len(cut) == 1 else ("were", "their own limits")
         figures.append(Figure("cut", "count", len(cut), plural(len(cut), "job"), cut_rows))
         parts.append(f"{{cut}} {was} ended by {limit}")
     if refused:
-        was = "was" if times == 1 else "were"
-        figures.append(Figure("refused", "count", times, plural(times, "request"), no_rows))
+        was = "was" if turned_down == 1 else "were"
+        figures.append(Figure("refused", "count", turned_down, plural(turned_down, "request"), no_rows))
         parts.append(f"{{refused}} {was} turned down for the limit asked for")
     said = f"Of {name}, {' and '.join(parts)}."
     if refused and refused[0].message:
@@ -57,7 +57,7 @@ def _finding(facts: Facts, corner: str, cut: list[JobFacts], refused: list[Refus
         consequence=2,
         big="times",
         title="Time limits misread" if refused or all_of > 1 else "Cut at its time limit",
-        head=f"{name} ran into its time limit{'' if all_of == 1 else ' {times} times'}.",
+        head=f"{name} ran into its time limit{'' if all_of == 1 else ' {times}'}.",
         said=said,
         figures=tuple(figures),
     )

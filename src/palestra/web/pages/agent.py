@@ -11,6 +11,7 @@ from palestra.state.arena import State
 from palestra.state.catalog import JobCard, NominationCard, View
 from palestra.web.pages.figures import (
     Meter,
+    capital,
     meters,
     per_cent,
     plural,
@@ -128,8 +129,8 @@ def agent(source: Source, corner: str, every_job: bool) -> Agent:
         stand=_stand(view, corner, jobs, mine),
         api=api,
         gpu=gpu,
-        api_said=_pace_said(api),
-        gpu_said=_pace_said(gpu),
+        api_said=_pace_said(api, ""),
+        gpu_said=_pace_said(gpu, f" {scale.short}"),
         meters=_meters(view, corner, api),
         waiting=tuple(one for one in queue(source) if one.corner == corner),
         lanes=lanes(view, corner, jobs, mine),
@@ -165,16 +166,16 @@ def _stand(view: View, corner: str, jobs: list[JobCard], mine: list[NominationCa
     failed = sum(job_state(card)[0] in ("bad", "oom") for card in jobs)
     if jobs:
         how = f"{word(failed) if failed else 'none'} of them without success"
-        said.append(f"{plural(len(jobs), 'job')}, {how}.".capitalize())
+        said.append(capital(f"{plural(len(jobs), 'job')}, {how}."))
     if seat.finished is not None:
         said.append(f"It was done at {t(state, seat.finished)}.")
     return " ".join(said)
 
 
-def _pace_said(meter: Meter) -> str:
-    held = f" {meter.held_shown} more is held for what is running." if meter.held_shown else ""
+def _pace_said(meter: Meter, unit: str) -> str:
+    held = f" {meter.held_shown}{unit} more held for what is running." if meter.held_shown else ""
     if meter.pace is None:
-        return f"{meter.left} left unused.{held}"
+        return f"{meter.left}{unit} left unused.{held}"
     where = "Ahead of" if meter.ahead else "Below"
     return f"{where} the even pace: {meter.used} % used, {meter.pace} % of its time gone.{held}"
 

@@ -102,6 +102,11 @@ def plural(number: int, noun: str) -> str:
     return f"{word(number)} {noun}{'' if number == 1 else 's'}"
 
 
+def capital(text: str) -> str:
+    """The first letter large, the rest left alone."""
+    return text[:1].upper() + text[1:]
+
+
 def units(number: int, unit: str) -> str:
     """`2 slots`."""
     return count(number, unit)

@@ -10,7 +10,7 @@ from palestra.rules.units import MINUTE, SECOND, Micros, show_share
 from palestra.state.arena import Job, State
 from palestra.state.catalog import NominationCard, View
 from palestra.state.queue import HOUSE, room
-from palestra.web.pages.figures import plural, span, t, unit_of
+from palestra.web.pages.figures import capital, plural, span, t, unit_of
 
 _RESOURCES = {
     "gpus": "{unit}s",
@@ -44,7 +44,7 @@ def headline(view: View) -> Headline:
             )  # fmt: skip
         case "closing":
             open_ones = sum(one.state != "accepted" for one in state.nominations.values())
-            what = f"{plural(open_ones, 'nomination')} {'is' if open_ones == 1 else 'are'}".capitalize()
+            what = capital(f"{plural(open_ones, 'nomination')} {'is' if open_ones == 1 else 'are'}")
             return Headline(
                 f"Time is up. {what} still copied and checked." if open_ones else "Time is up.",
                 "What was nominated in time counts once it is kept and validated.",
@@ -56,7 +56,7 @@ def _announced(view: View) -> Headline:
     state = view.state
     left = span(state.clock.start - view.at)
     return Headline(
-        f"{plural(len(state.corners), 'agent')} in their corners. It starts in {left}.".capitalize(),
+        capital(f"{plural(len(state.corners), 'agent')} in their corners. It starts in {left}."),
         "The same base model, the same budgets and the same clock for all.",
     )
 
@@ -119,7 +119,7 @@ def _stranded(view: View) -> str:
     if not free:
         return ""
     stand = f"{plural(free, unit_of(state))} {'stands' if free == 1 else 'stand'} free"
-    return f"{stand[0].upper()}{stand[1:]}. No waiting job fits the memory beside {'it' if free == 1 else 'them'}."
+    return f"{capital(stand)}. No waiting job fits the memory beside {'it' if free == 1 else 'them'}."
 
 
 def _longest_wait(view: View) -> str:
@@ -170,13 +170,11 @@ def _work(view: View) -> str:
     busy = plural(len(runs), "job")
     if runs:
         said = f"{busy} {'runs' if len(runs) == 1 else 'run'}"
-        return (
-            f"{said}, {plural(at_work, 'agent')} at work.".capitalize()
-            if at_work
-            else f"{said}.".capitalize()
-        )
+        return capital(f"{said}, {plural(at_work, 'agent')} at work.") if at_work else capital(f"{said}.")
     if at_work:
-        return f"{plural(at_work, 'agent')} {'is' if at_work == 1 else 'are'} at work, and no job runs.".capitalize()
+        return capital(
+            f"{plural(at_work, 'agent')} {'is' if at_work == 1 else 'are'} at work, and no job runs."
+        )
     return "No agent is at work."
 
 
@@ -184,6 +182,4 @@ def _standing(view: View) -> str:
     current = sum(bool(seat.current) for seat in view.state.corners.values())
     if not current:
         return "Nobody has a current nomination yet."
-    return (
-        f"{plural(current, 'corner')} {'has' if current == 1 else 'have'} a current nomination.".capitalize()
-    )
+    return capital(f"{plural(current, 'corner')} {'has' if current == 1 else 'have'} a current nomination.")

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from palestra.events.public import Unit
 from palestra.events.runs import STAGES
-from palestra.rules.units import DAY, HOUR, MINUTE, SECOND, Moment
+from palestra.rules.units import DAY, HOUR, MINUTE, SECOND, Moment, show_hours
 from palestra.state.clock import stage_end
 from palestra.web.pages.figures import is_short, local, per_cent, running_end, span, t, unit_of
 from palestra.web.pages.source import Source
@@ -23,8 +23,10 @@ STAGE_WORDS = {
     "results": "Results",
 }
 _LENGTHS = (
-    (DAY, "Day"), (12 * HOUR, "Half-day"), (HOUR, "Hour"), (10 * MINUTE, ""), (MINUTE, "Minute"), (10 * SECOND, ""), (SECOND, "Second"),
+    (DAY, "Day"), (12 * HOUR, ""), (6 * HOUR, ""), (HOUR, "Hour"), (30 * MINUTE, ""), (10 * MINUTE, ""), (5 * MINUTE, ""),
+    (MINUTE, "Minute"), (30 * SECOND, ""), (10 * SECOND, ""), (SECOND, "Second"),
 )  # fmt: skip
+"""Stretches of time and what they are called; those without a name get the instant at which they begin."""
 
 
 class Name(msgspec.Struct, frozen=True):
@@ -145,11 +147,10 @@ def _to_go(stage: str, end: Moment | None, at: int, paused: bool) -> str:
 
 
 def _strip(start: Moment, end: int, at: int, stage: str) -> tuple[Part, ...]:
-    """The running stage in two to twelve equal stretches, the last one perhaps shorter."""
+    """The running stage in three to twelve stretches, all of one length but the last."""
     whole = max(1, end - start)
-    length, noun = next(
-        ((one, noun) for one, noun in _LENGTHS if 3 <= -(-whole // one) <= 12), (-(-whole // 6), "")
-    )
+    fits = ((one, noun) for one, noun in _LENGTHS if 3 <= -(-whole // one) <= (12 if noun else 7))
+    length, noun = next(fits, (-(-whole // 6), ""))
     begins = list(range(0, whole, length))
     if (
         len(begins) > 1 and whole - begins[-1] < length // 5
@@ -161,8 +162,6 @@ def _strip(start: Moment, end: int, at: int, stage: str) -> tuple[Part, ...]:
         size = (begins[number] if number < len(begins) else whole) - begin
         gone = 1.0 if over else (at - start - begin) / size
         here = stage == "running" and 0 <= gone < 1
-        label = f"{noun} {number}" if noun else f"T+{begin // HOUR}:{begin // MINUTE % 60:02d}"
-        if not noun and begin % MINUTE:
-            label += f":{begin // SECOND % 60:02d}"
+        label = f"{noun} {number}" if noun else f"T+{show_hours(begin, seconds=length < MINUTE)}"
         parts.append(Part(label, per_cent(size / whole), per_cent(gone), here))
     return tuple(parts)
