@@ -1,8 +1,10 @@
 """The pocket arena as `./dev demo` runs it, to its scored end."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
-from tests.e2e.arena import palestra
+from tests.e2e.arena import POCKET, QUICK, palestra
 from tests.e2e.conftest import Finished
 
 from palestra.report.scoreboard import Scoreboard
@@ -73,3 +75,32 @@ def test_a_finished_run_is_shown_again_and_not_run_again(pocket: Finished) -> No
     assert again.returncode == 0, again.stdout + again.stderr
     assert again.stdout.splitlines()[-6:-2] == pocket.said.splitlines()[-6:-2]
     assert palestra("verify", pocket.folder).returncode == 0
+
+
+def test_an_edited_competition_is_refused(pocket: Finished) -> None:
+    """Design 5: a run's rules don't change by editing; one sentence, and nothing is journalled. So is another competition."""
+    toml = pocket.competition / "competition.toml"
+    text, rows = toml.read_text(), (pocket.folder / "journal.db").stat().st_mtime_ns
+    run = ("run", "--runs", pocket.folder.parent, "--run", pocket.folder.name)
+    try:
+        toml.write_text(text.replace('running = "', 'running = "1'))
+        edited = [palestra(*run), palestra("run", pocket.competition, *run[1:])]
+    finally:
+        toml.write_text(text)
+    for refused in (*edited, palestra("run", QUICK, *run[1:])):
+        assert refused.returncode == 1
+        assert refused.stderr.startswith("palestra: ")
+        assert refused.stderr.count("\n") == 1
+    assert all("was edited since" in refused.stderr for refused in edited)
+    assert (pocket.folder / "journal.db").stat().st_mtime_ns == rows
+    assert palestra("verify", pocket.folder).returncode == 0
+
+
+def test_a_run_without_its_run_file_is_not_opened_anew(copy: Path) -> None:
+    """The journal of a run that was served is never moved out of the way."""
+    (copy / "run.toml").unlink()
+    held = sorted(path.name for path in copy.iterdir())
+    refused = palestra("run", POCKET, "--runs", copy.parent, "--run", copy.name)
+    assert refused.returncode == 1
+    assert "holds the journal of a run, but its run.toml is gone" in refused.stderr
+    assert sorted(path.name for path in copy.iterdir()) == held

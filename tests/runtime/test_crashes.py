@@ -24,6 +24,8 @@ from palestra.state import catalog, fold
 from palestra.state.arena import State
 from palestra.state.catalog import Catalog
 
+PATIENT = 1000 * HOUR
+"""Stages that no wait of these tests outlasts, so that everything is copied and scored however often the server dies."""
 CORNERS = st.sampled_from(["A", "B"])
 
 
@@ -36,7 +38,10 @@ class Crashes(RuleBasedStateMachine):
         self._folder = Path(tempfile.mkdtemp())
         self.behaviours = [Behaviour(runs=Micros(10 * MINUTE))]
         self.outside = Outside(self._folder, self._behave)
-        self.inside = Inside(self.outside, competition(running=2 * HOUR, end_when_all_finished=True))
+        self.inside = Inside(
+            self.outside,
+            competition(running=2 * HOUR, closing=PATIENT, judging=PATIENT, end_when_all_finished=True),
+        )
         self.inside.doom = self.dooms.pop() if self.dooms else None
         self.acknowledged: dict[tuple[str, str], Receipt] = {}
         self.keys = 0

@@ -14,11 +14,12 @@ from palestra.report.evidence import Evidence
 from palestra.report.facts import CornerFacts, Facts, NominationFacts, RefusalFacts
 from palestra.report.findings import Finding
 from palestra.report.lanes import strip
-from palestra.report.words import capital, show_gpu_time, own, percent, plural, words
+from palestra.report.words import capital, own, percent, plural, show_gpu_time, words
 from palestra.rules.units import show_dollars
 
 MOST = 8
 """Nominations and refusals listed for one corner; the rest is counted."""
+MOST_SEEN = 4
 
 
 class NominationLine(msgspec.Struct, frozen=True):
@@ -31,6 +32,7 @@ class NominationLine(msgspec.Struct, frozen=True):
     state: str
     code: str
     current: bool
+    note: str
 
 
 class AgentPart(msgspec.Struct, frozen=True):
@@ -69,7 +71,8 @@ def _part(facts: Facts, seat: CornerFacts, ranked: Sequence[Finding], evidence: 
     rows: list[tuple[str, Markup]] = []
     if seat.joined is not None and seat.api is not None:
         rows += [
-            ("Seen" if not number else "", pieces(one, one.said, evidence)) for number, one in enumerate(mine)
+            ("Seen" if not number else "", pieces(one, one.said, evidence))
+            for number, one in enumerate(mine[:MOST_SEEN])
         ]
         rows += _spent(facts, seat, evidence)
         rows.append(("Jobs", _jobs(facts, seat, evidence)))
@@ -207,4 +210,5 @@ def _line(facts: Facts, one: NominationFacts) -> NominationLine:
         state=words(one.state),
         code=own(words(one.code), 60),
         current=one.current,
+        note=own(one.note, 300),
     )

@@ -15,7 +15,7 @@ from palestra.report.findings import Finding, choose
 from palestra.report.method import definitions, promises
 from palestra.report.standings import Standings, standings
 from palestra.report.visible import visible
-from palestra.report.words import capital, show_gpu_time, own, percent, plural
+from palestra.report.words import capital, own, percent, plural, show_gpu_time
 from palestra.rules.units import show_dollars, show_hours
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from decimal import Decimal
 
 import msgspec
@@ -208,7 +207,9 @@ def _notes(facts: Facts, api: Column, gpu: Column) -> tuple[str, ...]:
     ):
         printed = sum(Decimal(column.number(amount).replace(",", "")) for amount in amounts)
         if printed != Decimal(column.number(total).replace(",", "")):
-            notes.append(f"The printed rows of {what} add up to {printed:,}: each is rounded on its own.")
+            notes.append(
+                f"The printed rows of {what} add up to {column.before}{printed:,}{column.after}: each is rounded on its own."
+            )
     if any(line.rank for line in board.lines):
         notes.append(
             "Equal scores share a rank. Where two intervals overlap, the order between them is not settled."

@@ -198,6 +198,13 @@ def test_pages_are_readable_without_script(crawled: Crawled) -> None:
         assert "stranded" in text and "Would start now with 2 GiB." in text
 
 
+def test_the_clock_counts_down_before_the_start(crawled: Crawled) -> None:
+    when, _, _, seen = crawled
+    text = re.sub(r"<[^>]+>", "", seen["/"].body.decode())
+    assert "T+T" not in text
+    assert ("T-0:10:00" in text) == (when == "announced")
+
+
 def test_an_exam_that_is_not_in_yet_shows_no_score(crawled: Crawled) -> None:
     when, _, _, seen = crawled
     assert (b"95 % interval" in seen["/"].body) == (when == "results")

@@ -9,7 +9,7 @@ from palestra.report.evidence import Evidence
 from palestra.report.facts import CornerFacts, Facts, NominationFacts
 from palestra.report.words import capital, kind, named, number, own, plural, span
 
-NARROW = 0.2
+NARROW = 0.17
 """The part of a phone's track that a time takes."""
 LONGEST_LABEL = 28
 
@@ -157,18 +157,19 @@ def _labels(facts: Facts, mine: tuple[NominationFacts, ...], line: Axis) -> list
         after = (line.share(mine[index + 1].requested.at) if index + 1 < len(mine) else 1.03) - place
         text = facts.t(one.requested.at).removeprefix("T+")
         label = f" · {own(one.label, LONGEST_LABEL)}" if one.label else ""
-        if label and after >= _width(text + label):
-            text += label
-        width = _width(text)
+        if after < _width(text + label):
+            label = ""
+        width = _width(text + label)
         side = "r" if after >= width else "l" if place - free >= width else ""
         if not side:
             continue
-        room = min(after, place - free) if len(mine) > 1 else 1
+        room = after if side == "r" else place - free
         free = place + width if side == "r" else place
-        fit = "" if room >= NARROW and len(text) < 10 and place < 1 - NARROW else " wide"
+        fit = "" if room >= NARROW else " wide"
+        more = Markup('<span class="wide">{}</span>').format(label) if label else ""
         found.append(
-            Markup('<span class="lab {}{}" style="left:{}" aria-hidden="true">{}</span>').format(
-                side, fit, line.x(one.requested.at), text
+            Markup('<span class="lab {}{}" style="left:{}" aria-hidden="true">{}{}</span>').format(
+                side, fit, line.x(one.requested.at), text, more
             )
         )
     return found

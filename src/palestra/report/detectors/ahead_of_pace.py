@@ -11,7 +11,7 @@ from collections.abc import Callable
 from palestra.report.facts import Budget, CornerFacts, Facts
 from palestra.report.findings import Figure, Finding, escape
 from palestra.report.pace import Pace, ahead, places_from_pace, runs_out
-from palestra.report.words import show_gpu_time, named, percent, span
+from palestra.report.words import named, percent, show_gpu_time, span
 from palestra.rules.units import SECOND, rounded, show_dollars
 
 VERSION = 1

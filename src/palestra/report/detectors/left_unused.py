@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from palestra.report.facts import CornerFacts, Facts
 from palestra.report.findings import Figure, Finding, escape
-from palestra.report.words import amount_below, show_gpu_time, named, percent, span
+from palestra.report.words import amount_below, named, percent, show_gpu_time, span
 from palestra.rules.units import show_dollars
 
 VERSION = 1

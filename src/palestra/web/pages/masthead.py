@@ -54,6 +54,8 @@ class Masthead(msgspec.Struct, frozen=True):
     title: Markup
     run: str
     seq: int
+    sign: str
+    """`T+`, or `T-` before the start."""
     t: str
     local: str
     stage: str
@@ -98,7 +100,8 @@ def masthead(source: Source) -> Masthead:
         title=line(state.rules.title, secrets),
         run=opened.run,
         seq=state.seq,
-        t=t(state, shown_at).removeprefix("T+"),
+        sign=t(state, shown_at)[:2],
+        t=t(state, shown_at)[2:],
         local=local(state, shown_at),
         stage=clock.stage,
         stage_word="Paused" if clock.paused and not over else STAGE_WORDS[clock.stage],

@@ -142,6 +142,8 @@ const beat = () => {
   const at = base + performance.now() - began;
   const text = hours(at - Number(body.dataset.start), "seconds" in body.dataset);
   document.querySelectorAll("[data-clock]").forEach((one) => { if (one.textContent !== text) one.textContent = text; });
+  const sign = at < Number(body.dataset.start) ? "T-" : "T+";
+  document.querySelectorAll("[data-sign]").forEach((one) => { if (one.textContent !== sign) one.textContent = sign; });
   const end = Number(body.dataset.end);
   const left = document.querySelector("[data-left]");
   if (left && end > at) left.textContent = left.textContent.replace(/^[\d].*? (?=to |at )/, `${span(end - at)} `);
