@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.e2e.arena import POCKET, QUICK, palestra
+from tests.e2e.arena import QUICK, palestra
 from tests.e2e.conftest import Finished
 
 from palestra.report.scoreboard import Scoreboard
@@ -96,11 +96,11 @@ def test_an_edited_competition_is_refused(pocket: Finished) -> None:
     assert palestra("verify", pocket.folder).returncode == 0
 
 
-def test_a_run_without_its_run_file_is_not_opened_anew(copy: Path) -> None:
+def test_a_run_without_its_run_file_is_not_opened_anew(pocket: Finished, copy: Path) -> None:
     """The journal of a run that was served is never moved out of the way."""
     (copy / "run.toml").unlink()
     held = sorted(path.name for path in copy.iterdir())
-    refused = palestra("run", POCKET, "--runs", copy.parent, "--run", copy.name)
+    refused = palestra("run", pocket.competition, "--runs", copy.parent, "--run", copy.name)
     assert refused.returncode == 1
     assert "holds the journal of a run, but its run.toml is gone" in refused.stderr
     assert sorted(path.name for path in copy.iterdir()) == held

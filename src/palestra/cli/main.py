@@ -26,6 +26,7 @@ VERBS = {
     "resume": "go on after a pause",
     "stop": "stop the server; agents and jobs stop too, and go on with the next `palestra run`",
     "end": "end the running stage now, by rule",
+    "report": "a report of any window, as one HTML file, from the journal alone",
     "verify": "compute chain, ledgers, scores and scoreboard again from a run's files",
 }
 """Every verb, and what it does; its module is `palestra.cli.VERB` with `add_arguments` and `run`."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 from markupsafe import Markup
 
-from palestra.events.public import PublicEvent
+from palestra.events.public import publish
 from palestra.report.facts import Facts, Rows
 from palestra.report.visible import visible
 
@@ -39,7 +39,7 @@ class Evidence:
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
-        self._told = {one.seq: one for one in facts.told}
+        self._entries = {one.seq: one for one in facts.entries}
         self._cited: dict[Rows, Cited] = {}
 
     def cite(self, rows: Iterable[int], what: str) -> str:
@@ -48,7 +48,7 @@ class Evidence:
         if not ordered:
             return ""
         if ordered not in self._cited:
-            told = tuple(self._tell(self._told[row]) for row in ordered if row in self._told)[:TOLD]
+            told = self._tell(ordered)
             place = f"e{len(self._cited) + 1}"
             self._cited[ordered] = Cited(place, what, runs(ordered), len(ordered), told)
         return f"#{self._cited[ordered].id}"
@@ -65,8 +65,16 @@ class Evidence:
         """Everything cited, in the order of the page."""
         return tuple(self._cited.values())
 
-    def _tell(self, one: PublicEvent) -> Told:
-        return Told(one.seq, self._facts.t(one.at), one.corner, visible(one.text))
+    def _tell(self, rows: Rows) -> tuple[Told, ...]:
+        """The first few of which anything can be said in public."""
+        found: list[Told] = []
+        for entry in (self._entries[row] for row in rows if row in self._entries):
+            said = publish(entry, self._facts.roster)
+            if said is not None and said.text:
+                found.append(Told(said.seq, self._facts.t(said.at), said.corner, visible(said.text)))
+            if len(found) == TOLD:
+                break
+        return tuple(found)
 
 
 def hint(rows: Rows) -> str:

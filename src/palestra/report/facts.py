@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import msgspec
 
+from palestra.events.base import Entry
 from palestra.events.jobs import Cause, End
 from palestra.events.nominations import Kind
-from palestra.events.public import PublicEvent, Unit
+from palestra.events.public import PublicEvent, Roster, Unit
 from palestra.report.pace import Pace
 from palestra.report.scoreboard import Scoreboard
 from palestra.report.window import Window
@@ -216,8 +217,9 @@ class Facts(msgspec.Struct, frozen=True):
     sessions: tuple[SessionFacts, ...]
     refusals: tuple[RefusalFacts, ...]
     exams: tuple[Sat, ...]
-    told: tuple[PublicEvent, ...]
-    """What can be said of a row in public, up to the instant."""
+    entries: tuple[Entry, ...]
+    """Rows up to the instant that something can be said of, and how to say it in public."""
+    roster: Roster
     later: tuple[PublicEvent, ...]
     """Facts after the snapshot, in no table and no figure (S01)."""
     rows: int

@@ -21,6 +21,8 @@ Unit = Literal[
 PER_CORNER = 2
 """Key findings that name the same corner."""
 SHOWN = 6
+BRACE = "brace"
+"""The one place in a template that isn't a figure's: an opening brace."""
 _PLACE = re.compile(r"\{(\w+)\}")
 
 
@@ -81,7 +83,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         """A template with its figures in place."""
         found: list[Piece] = []
         for number, part in enumerate(_PLACE.split(template)):
-            if number % 2:
+            if part == BRACE and number % 2:
+                found.append(Piece("{"))
+            elif number % 2:
                 figure = self.figure(part)
                 found.append(Piece(figure.shown, figure))
             elif part:
@@ -94,8 +98,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def escape(words: str) -> str:
-    """Words that aren't ours, such as names, fit to stand in a template."""
-    return words.replace("{", "(").replace("}", ")")
+    """Words that aren't ours, such as names, fit to stand in a template: no brace in them opens a figure."""
+    return words.replace("{", f"{{{BRACE}}}")
 
 
 def rank(findings: Iterable[Finding], corners: int) -> tuple[Finding, ...]:

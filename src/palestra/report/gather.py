@@ -14,7 +14,7 @@ from palestra.events.jobs import AttemptEnded
 from palestra.events.masking import Secret, mask
 from palestra.events.public import PublicEvent, Roster, publish
 from palestra.events.runs import Paused, Resumed, RunOpened, StageEntered
-from palestra.events.spend import CallCharged
+from palestra.events.spend import CallCharged, CallReleased, CallReserved
 from palestra.report.facts import (
     SHORT,
     Budget,
@@ -45,6 +45,8 @@ LATER = frozenset({
 })  # fmt: skip
 """Kinds that are told of after the snapshot."""
 MOST_LATER = 12
+_SPEND = (CallReserved, CallCharged, CallReleased)
+"""Nothing is said of single calls."""
 
 
 def gather(rows: Iterable[Row], asked: Asked, zone: Zone, secrets: tuple[Secret, ...] = ()) -> Facts:
@@ -80,7 +82,7 @@ class _Reading:
         self._stages: list[Stretch] = []
         self._pauses: list[Stretch] = []
         self._sat: dict[str, Sat] = {}
-        self._told: list[PublicEvent] = []
+        self._entries: list[Entry] = []
         self._later: list[PublicEvent] = []
         self._rows = 0
         self._unseen = 0
@@ -110,9 +112,8 @@ class _Reading:
         self._trace.take(entry, self._window)
         self._rows += self._window.holds(entry.at)
         self._note(entry)
-        said = publish(entry, self._roster)
-        if said is not None and said.text:
-            self._told.append(said)
+        if type(event) not in _SPEND:
+            self._entries.append(entry)
 
     def _clean(self, text: str) -> str:
         return mask(text, self._secrets)
@@ -199,7 +200,8 @@ class _Reading:
             sessions=tuple(self._trace.sessions.values()),
             refusals=self._trace.refusals(),
             exams=tuple(self._sat.values()),
-            told=tuple(self._told),
+            entries=tuple(self._entries),
+            roster=self._roster,
             later=tuple(self._later),
             rows=self._rows,
             charged_unseen=self._unseen,

@@ -18,7 +18,13 @@ class Refusal(PalestraError):
     """A reasoned no. `code` is stable; `facts` are figures a client may read; `retry` says that waiting can help."""
 
     def __init__(
-        self, code: str, message: str, *, subject: str = "", retry: bool = False, facts: dict[str, str | int] | None = None
+        self,
+        code: str,
+        message: str,
+        *,
+        subject: str = "",
+        retry: bool = False,
+        facts: dict[str, str | int] | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code

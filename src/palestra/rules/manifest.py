@@ -66,7 +66,9 @@ def read_manifest(data: bytes) -> Manifest:
     if paths != sorted(set(paths)):
         raise BadInput(f"{FILE_NAME}: files", "order", "sorted by path, each path once")
     if not all(_DIGEST.fullmatch(parent) for parent in manifest.facts.parents):
-        raise BadInput(f"{FILE_NAME}: facts.parents", str(manifest.facts.parents), "digests like sha256:<64 hex>")
+        raise BadInput(
+            f"{FILE_NAME}: facts.parents", str(manifest.facts.parents), "digests like sha256:<64 hex>"
+        )
     return manifest
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -39,6 +42,7 @@ class ExamProgram:
         self._program = program
         self._args = tuple(args)
         self._longest = longest
+        self._running: set[subprocess.Popen[bytes]] = set()
 
     def questions(self, seed: str, n: int) -> list[Question]:
         """The n questions of a seed, always the same ones."""
@@ -80,13 +84,31 @@ class ExamProgram:
 
     def _run(self, verb: str, seed: str, n: int, stdin: bytes) -> bytes:
         argv = [sys.executable, str(self._program), verb, "--seed", seed, "--n", str(n), *self._args]
-        try:
-            done = subprocess.run(argv, input=stdin, capture_output=True, timeout=self._longest, check=False)
-        except subprocess.TimeoutExpired:
-            raise Broken(f"{self._program.name} {verb} took longer than {self._longest:g} s") from None
-        if done.returncode:
-            tail = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or ["no message"]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True) as child:
+            self._running.add(child)
+            try:
+                out, err = child.communicate(stdin, timeout=self._longest)
+            except subprocess.TimeoutExpired:
+                _kill(child)
+                raise Broken(f"{self._program.name} {verb} took longer than {self._longest:g} s") from None
+            finally:
+                self._running.discard(child)
+        if child.returncode:
+            tail = err.decode("utf-8", "replace").strip().splitlines()[-1:] or ["no message"]
             raise Broken(
-                f"{self._program.name} {verb} ended with exit code {done.returncode}: {tail[0]}", retry=False
+                f"{self._program.name} {verb} ended with exit code {child.returncode}: {tail[0]}", retry=False
             )
-        return done.stdout
+        return out
+
+    def stop(self) -> None:
+        """Kill what runs: whoever waits for it gets `Broken`. The same questions can be made again at any time."""
+        for child in tuple(self._running):
+            _kill(child)
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    """With all that it started. Of one that has ended nothing is touched: its number may be another's by now."""
+    if child.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)

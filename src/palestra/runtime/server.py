@@ -62,6 +62,7 @@ class Server:
     desk: Desk
     reconciler: Reconciler
     executor: LocalExecutor
+    exam: ExamProgram
     writer: Writer
     seats: Seats
 
@@ -142,7 +143,7 @@ class Server:
             attempts, rules.nodes, homes, notes=folder.spool / "notes", scratch=folder.spool / "scratch"
         )
         vault = FolderVault(folder.vault, base, homes=folder.homes)
-        exam = ExamProgram(folder.competition / "exam.py", rules.exam.args)
+        self.exam = ExamProgram(folder.competition / "exam.py", rules.exam.args)
         house = House(folder.spool / "house", rules.serving, base, exam, run)
         around = Surroundings(
             spool=folder.spool,
@@ -196,6 +197,7 @@ class Server:
         if self._loop is not None:
             self._loop.cancel()
             await asyncio.gather(self._loop, return_exceptions=True)
+        self.exam.stop()  # a thread that waits for it would keep this process from leaving
         await self.desk.tell(ServerDown(os.getpid(), "gone"))
         await self.desk.durable()
         self.close()

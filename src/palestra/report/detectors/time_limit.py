@@ -57,7 +57,9 @@ def _finding(facts: Facts, corner: str, cut: list[JobFacts], refused: list[Refus
         consequence=2,
         big="times",
         title="Time limits misread" if refused or all_of > 1 else "Cut at its time limit",
-        head=f"{name} ran into its time limit{'' if all_of == 1 else ' {times}'}.",
+        head=f"{name} asked for a time limit that was turned down{'' if all_of == 1 else ', {times}'}."
+        if not cut
+        else f"{name} ran into its time limit{'' if all_of == 1 else ' {times}'}.",
         said=said,
         figures=tuple(figures),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from palestra.report.facts import Facts, NominationFacts
 from palestra.report.findings import Figure, Finding, escape
-from palestra.report.words import listed, named, plural
+from palestra.report.words import listed, named, own, plural
 
 VERSION = 1
 CODE = "unchanged_copy"
@@ -32,6 +32,17 @@ def _finding(facts: Facts, corner: str, mine: list[NominationFacts]) -> Finding:
     times = Figure("times", "count", len(mine), plural(len(mine), "checkpoint"), rows)
     at = Figure("at", "moment", first.requested.at, facts.t(first.requested.at), (first.requested.row,))
     which = listed(one.nomination for one in mine)
+    figures = [at, times]
+    said = f"{name} put up {{times}}, {which}, at {{at}}, with the weights of the base model bit for bit: nothing was trained."
+    made_by = [
+        job for job in facts.jobs if job.corner == corner and job.ended and job.ended.row < first.requested.row
+    ]  # fmt: skip
+    if made_by and made_by[-1].end == "completed" and made_by[-1].ended:
+        job = made_by[-1]
+        figures.append(Figure("job", "text", 0, job.job, (made_by[-1].ended.row,)))
+        said += f" The job before it, {{job}} “{escape(own(job.name, 40))}”, had ended as completed."
+    else:
+        said += " What was nominated before stands."
     return Finding(
         kind="unchanged_copy",
         version=VERSION,
@@ -42,7 +53,6 @@ def _finding(facts: Facts, corner: str, mine: list[NominationFacts]) -> Finding:
         big="at",
         title="A trained model that wasn’t",
         head=f"{name} nominated the base model it had started from.",
-        said=f"{name} put up {{times}}, {which}, at {{at}}, with the weights of the base model bit for bit: a training run "
-        "that changed nothing. What was nominated before stands.",
-        figures=(at, times),
+        said=said,
+        figures=tuple(figures),
     )
