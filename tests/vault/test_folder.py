@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Sequence

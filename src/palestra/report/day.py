@@ -45,7 +45,7 @@ class Strip(msgspec.Struct, frozen=True):
 
     before: str
     here: str
-    labels: tuple[tuple[str, str], ...]
+    labels: tuple[tuple[str, str, str], ...]
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -152,7 +152,7 @@ def _strip(facts: Facts) -> Strip:
     return Strip(
         before=line.x(facts.window.since),
         here=line.width(facts.window.since, facts.at),
-        labels=tuple(ticks(facts, line)),
+        labels=tuple((place, label, _side(float(place.rstrip("%")))) for place, label in ticks(facts, line)),
     )
 
 
@@ -162,3 +162,8 @@ def _later(facts: Facts) -> tuple[LaterLine, ...]:
         LaterLine(facts.t(one.at), one.corner, names.get(one.corner, ""), visible(one.text), one.seq)
         for one in facts.later
     )
+
+
+def _side(place: float) -> str:
+    """Labels at the two ends stand inside them."""
+    return "a" if place < 3 else "z" if place > 97 else ""

@@ -152,6 +152,7 @@ class CornerFacts(msgspec.Struct, frozen=True):
     starts: Moment | None
     """When one that is announced is to start."""
     late: bool
+    """It joined while the competition was on."""
     pace: Pace | None
     """Of its own time; None before it began."""
     api: Budget | None

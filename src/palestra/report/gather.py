@@ -230,7 +230,7 @@ class _Reading:
             model=said.model,
             joined=Mark(Moment(joined), seated[0].row) if joined is not None and seated else None,
             starts=starts if joined is None else None,
-            late=joined is not None and joined > state.clock.start,
+            late=joined is not None and corner in self._announced,
             pace=own_pace(Moment(joined), ends, until, state.clock.pauses, state.rules.stages.pause)
             if joined is not None and started
             else None,

@@ -11,9 +11,7 @@ from palestra.report.words import own
 def summary(facts: Facts) -> str:
     """One finding a line, most telling first, with the rows to look at."""
     chosen = choose(detect(facts))
-    head = (
-        f"{own(facts.title, 80)}: {facts.window.name.lower()}, as of {facts.t(facts.at)}, row {facts.row:,}"
-    )
+    head = f"{own(facts.title, 80)}: {facts.window.name[:1].lower() if facts.window.name[1:2] != '+' else 'T'}{facts.window.name[1:]}, as of {facts.t(facts.at)}, row {facts.row:,}"
     if not chosen:
         return f"{head}\nNo detector saw anything to tell of."
     lines = [f"- {one.text(one.head)} {one.text(one.said)} (rows {_rows(one.rows)})" for one in chosen]

@@ -51,7 +51,7 @@ def percent(part: int, whole: int, places: int = 1) -> str:
         return "-"
     while part and 0 < abs(2 * part) * 10 ** (places + 2) <= abs(whole) and places < 6:
         places += 1
-    return f"{rounded(100 * part, whole, places)} %"
+    return f"{rounded(100 * part, whole, places)}\u00a0%"
 
 
 def times(many: int) -> str:

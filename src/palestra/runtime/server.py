@@ -144,7 +144,7 @@ class Server:
         )
         vault = FolderVault(folder.vault, base, homes=folder.homes)
         self.exam = ExamProgram(folder.competition / "exam.py", rules.exam.args)
-        house = House(folder.spool / "house", rules.serving, base, exam, run)
+        house = House(folder.spool / "house", rules.serving, base, self.exam, run)
         around = Surroundings(
             spool=folder.spool,
             homes=folder.homes,
@@ -158,7 +158,7 @@ class Server:
             environment=(rules.jobs.environment or str(Path(sys.executable).parent),),
         )
         hands = Hands(
-            self.executor, sessions, vault, Bodies(self.writer), exam, house, around, self.desk.keep
+            self.executor, sessions, vault, Bodies(self.writer), self.exam, house, around, self.desk.keep
         )
         self.reconciler = Reconciler(self.desk, self.executor, sessions, vault, hands, self.clock)
 

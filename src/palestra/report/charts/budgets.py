@@ -92,6 +92,8 @@ def _some(facts: Facts, corners: list[str]) -> str:
 
 def _sub(facts: Facts) -> str:
     hatched = " Hatched: done." if any(seat.finished or seat.removed for seat in facts.corners) else ""
+    if any(budget.held for seat in facts.corners for budget in (seat.api, seat.gpu) if budget):
+        hatched = f" Pale: held for what is open.{hatched}"
     gone = {(seat.pace.gone, seat.pace.whole) for seat in facts.corners if seat.pace and paced(facts, seat)}
     if not facts.is_running:
         return f"The running stage is over. Shares are of each entrant’s whole allowance.{hatched}"

@@ -33,8 +33,14 @@ def _title(facts: Facts) -> str:
         any(one.current for one in facts.nominations if one.corner == seat.corner) for seat in facts.corners
     )
     seats = sum(seat.joined is not None for seat in facts.corners)
-    have = f"{number(up)} of {plural(seats, 'agent')}" if seats > 1 else "The agent" if up else "Nobody"
-    verb = "have" if up != 1 and seats > 1 else "has"
+    have = (
+        f"{number(up) if up else 'none'} of {plural(seats, 'agent')}"
+        if seats > 1
+        else "the agent"
+        if up
+        else "nobody"
+    )
+    verb = "have" if up > 1 else "has"
     return f"{capital(have)} {verb} a model up; {named(facts, [first.corner])} sent the first one"
 
 
@@ -87,16 +93,15 @@ def _before(facts: Facts, seat: CornerFacts, line: Axis) -> Markup:
     if not seat.late or seat.joined.at <= line.since:
         return Markup()
     place = line.x(seat.joined.at)
-    return Markup('<span class="gone" style="left:0;width:{}">joins {}</span>').format(
-        place, facts.t(seat.joined.at)
-    )
+    said = f"joins {facts.t(seat.joined.at)}" if line.share(seat.joined.at) > NARROW else ""
+    return Markup('<span class="gone" style="left:0;width:{}">{}</span>').format(place, said)
 
 
 def _stop(facts: Facts, seat: CornerFacts, line: Axis) -> Markup:
     left = seat.removed or seat.finished
     if left is None or not line.since <= left.at <= line.until or seat.joined is None:
         return Markup()
-    side = "l" if line.share(left.at) > 0.8 else "r"
+    side = "l" if line.share(left.at) > 0.85 else "r"
     word = "taken out" if seat.removed else "done"
     return Markup(
         '<i class="stop" style="left:{0}"></i><span class="lab {1} wide stopped" style="left:{0}">{2} {3}</span>'

@@ -38,7 +38,7 @@ def detect(facts: Facts) -> list[Finding]:
     close = [line for line in ranked if line not in first and line.score and line.score.high >= best.low]
     if close:
         others = escape(named(facts, [line.corner for line in close]))
-        said += f" The 95 % interval of {others} overlaps with it, so that order is not settled."
+        said += f" The 95\u00a0% interval of {others} overlaps with it, so that order is not settled."
     return [
         Finding(
             kind="result",
