@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -13,10 +14,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from palestra.client.connection import Connection
 from palestra.events.base import Entry
 from palestra.events.codec import Row, read_entry
 from palestra.journal.tail import Tail
 from palestra.runtime.folder import RunFolder
+from palestra.runtime.seats import TOKENS
 from palestra.state import catalog, fold
 from palestra.state.arena import State
 from palestra.state.catalog import Catalog
@@ -24,6 +27,7 @@ from palestra.state.catalog import Catalog
 ROOT = Path(__file__).resolve().parents[2]
 POCKET = ROOT / "competitions" / "pocket-arena"
 QUICK = Path(__file__).parent / "competitions" / "quick"
+BARE = Path(__file__).parent / "competitions" / "bare"
 LOOK = 0.02
 """Seconds between two looks at a journal or a file that somebody waits for."""
 PATIENCE = 900.0
@@ -40,6 +44,17 @@ def lay_out(competition: Path, made: Path, target: Path, url: str = "") -> Path:
         text = toml.read_text()
         assert text.count('playbooks = "playbooks"') == 1
         toml.write_text(text.replace('playbooks = "playbooks"', f'url = "{url}"'))
+    return target
+
+
+def lay_out_bare(competition: Path, target: Path) -> Path:
+    """A copy of the bare competition: its exam program is told which folder to look into."""
+    shutil.copytree(competition, target, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("base", "held"):
+        (target / name).mkdir()
+    (target / "base" / "config.json").write_text("{}")
+    exam = target / "exam.py"
+    exam.write_text(exam.read_text().replace("@HELD@", str(target / "held")))
     return target
 
 
@@ -146,7 +161,16 @@ class Arena:
 
     def serve(self, *more: str) -> Served:
         """Open the run, or go on with it."""
-        argv = [sys.executable, "-m", "palestra", "run", str(self.competition), "--runs", str(self.runs)]
+        argv = [
+            sys.executable,
+            "-m",
+            "palestra",
+            "run",
+            str(self.competition),
+            "--runs",
+            str(self.runs),
+            "--no-open",
+        ]
         self.runs.mkdir(parents=True, exist_ok=True)
         server = Served([*argv, "--run", self.name, *more], self.runs / f"{self.name}.log")
         self._servers.append(server)
@@ -169,6 +193,11 @@ class Arena:
     def until_row(self, server: Served | None, kind: str, count: int = 1, seconds: float = PATIENCE) -> None:
         """Read on until the journal holds so many rows of this kind."""
         self.until(server, lambda: self.journal.kinds().count(kind) >= count, seconds, f"{count} {kind}")
+
+    def door(self, corner: str) -> Connection:
+        """The entrant's way in, as its agent has it."""
+        tokens = json.loads(self.folder.read_secret(TOKENS))
+        return Connection(str(self.folder.corner_socket(corner)), tokens[corner], patience=30)
 
     def living(self) -> set[int]:
         """Processes that agents and jobs of this run are."""

@@ -1,6 +1,7 @@
 """A server leaves when it is told to, whatever it waits for, and a run that has no model worth an exam ends without one."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,9 @@ def test_a_run_without_a_model_that_serves_ends_unscored(arena: Arena) -> None:
     assert server.leave(300) == 0, server.said()
     arena.journal.read()
     assert arena.journal.state.clock.stage == "results"
-    assert {sitting.target: sitting.failed for sitting in arena.journal.state.exams.values()} == {"base": "not_served"}
+    assert {sitting.target: sitting.failed for sitting in arena.journal.state.exams.values()} == {
+        "base": "not_served"
+    }
     assert palestra("verify", arena.folder.path).returncode == 0
 
 
@@ -58,6 +61,14 @@ def test_those_who_wait_are_sent_home_when_it_leaves(arena: Arena) -> None:
     held(arena, "agent")
     server = arena.serve()
     arena.until_row(server, "SessionStarted")
-    home = arena.folder.homes / "A" / "home"
-    job = palestra_in(arena, "submit", "--time", "1m", "--", "sleep", "60")
-    poll = start_in(arena, "jobs", "A-j1", "--wait", "55s")
+    door = arena.door("A")
+    asked = {"argv": ["sleep", "50"], "time": "1m"}
+    job = door.ask("POST", "/arena/jobs", asked, key="the-only-job")["job"]
+    with ThreadPoolExecutor(1) as waiting:
+        poll = waiting.submit(door.send, "GET", f"/arena/jobs/{job}?wait=50", b"", {}, 60)
+        server.ask_to_stop()
+        answer = poll.result(AT_ONCE)
+    assert (answer.status, answer.json()["error"]["code"]) == (503, "broken")
+    assert server.leave(AT_ONCE) == 0
+    assert "Traceback" not in server.said()
+    assert "Cancel" not in server.said()

@@ -35,7 +35,7 @@ def test_pause_resume_stop_and_end(made: Path, tmp_path: Path) -> None:
         stopped = a_stop_takes_agents_and_jobs_along(arena, server)
         server = arena.serve()
         arena.until(server, lambda: set(again(arena)) == stopped, what="the stopped jobs' second attempts")
-        another_server_goes_on(arena, stopped)
+        another_server_goes_on(arena, server, stopped)
         a_server_alone_can_leave(arena, server)
         server = arena.serve("--until-end")
         arena.until(server, lambda: completed(arena) >= stopped, what="the end of what ended meanwhile")
@@ -134,13 +134,14 @@ def a_stop_takes_agents_and_jobs_along(arena: Arena, server: Served) -> set[str]
     return {one.job for one in cut if one.corner != HOUSE}
 
 
-def another_server_goes_on(arena: Arena, stopped: set[str]) -> None:
+def another_server_goes_on(arena: Arena, server: Served, stopped: set[str]) -> None:
     """The server's own pause is over; agents go on in a new session, stopped jobs in a second attempt."""
     resumed = events(arena, Resumed)[-1]
     assert resumed.by == "server"
-    corners = {job.partition("-")[0] for job in stopped}
-    sessions = {one.session for one in events(arena, SessionStarted)}
-    assert {f"{corner}-s2" for corner in corners} <= sessions
+    wanted = {job.partition("-")[0] + "-s2" for job in stopped}
+    arena.until(
+        server, lambda: wanted <= {one.session for one in events(arena, SessionStarted)}, what=f"{wanted}"
+    )
     assert all(corner.quick_failures == 0 for corner in arena.journal.state.corners.values())
 
 

@@ -23,6 +23,7 @@ from palestra.rules.units import show_t
 from palestra.runtime.folder import RunFolder
 from palestra.runtime.opening import Source, read_source
 from palestra.runtime.preparing import prepare
+from palestra.runtime.reports import write_report
 from palestra.runtime.server import Server
 from palestra.web.pages.serve import open_site
 from palestra.web.pages.site import site_app
@@ -110,7 +111,9 @@ async def _serve(folder: RunFolder, source: Source | None, options: argparse.Nam
         return FATAL
     view = server.desk.view()
     print(board_text(scoreboard(view.state, view.catalog)))
-    if how != "end":
+    if how == "end":
+        print(f"report: {write_report(folder)}")
+    else:
         print(f"stopped; go on with: {how_to_go_on(folder)}", file=sys.stderr)
     return OK
 

@@ -11,13 +11,14 @@ from palestra.rules.competition import Competition
 from palestra.rules.read import read_competition
 from palestra.runtime.folder import RunFolder
 from palestra.runtime.opening import NAMED, SEED
-from palestra.runtime.seats import NAMES, read_tokens
+from palestra.runtime.seats import NAMES, TOKENS, read_tokens
 
 
 def withheld(folder: RunFolder, rules: Competition) -> tuple[Secret, ...]:
-    """Everything at once; what can't be read fails, for its names would be shown."""
-    found = [Secret(token) for token in read_tokens(folder).values()]
-    found.append(Secret(str(folder.path), "[run]"))
+    """Everything at once; what is there but can't be read fails, for it would be shown. A copy without secrets has none."""
+    found = [Secret(str(folder.path), "[run]")]
+    if (folder.secrets / TOKENS).exists():
+        found += [Secret(token) for token in read_tokens(folder).values()]
     if (folder.secrets / SEED).exists():
         found.append(Secret(folder.read_secret(SEED).decode().strip()))
     if (folder.secrets / NAMED).exists():
