@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from palestra.client.connection import Connection
 from palestra.events.base import Entry
@@ -205,6 +205,15 @@ class Arena:
         return {
             pid for pid, environment, _ in processes() if any(one.startswith(unit) for one in environment)
         }
+
+
+class Finished(NamedTuple):
+    """A run that came to its end undisturbed."""
+
+    competition: Path
+    folder: Path
+    exit_code: int
+    said: str
 
 
 def processes() -> Iterator[tuple[int, list[bytes], list[bytes]]]:

@@ -5,10 +5,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
-from tests.e2e.arena import POCKET, Arena, lay_out
+from tests.e2e.arena import POCKET, Arena, Finished, lay_out
 
 
 @pytest.fixture(scope="session")
@@ -23,15 +22,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ):
         subprocess.run([sys.executable, "-m", *words], check=True, capture_output=True)
     return folder
-
-
-class Finished(NamedTuple):
-    """A run that came to its end undisturbed."""
-
-    competition: Path
-    folder: Path
-    exit_code: int
-    said: str
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.e2e.arena import QUICK, palestra
-from tests.e2e.conftest import Finished
+from tests.e2e.arena import QUICK, Finished, palestra
 
 from palestra.report.scoreboard import Scoreboard
 

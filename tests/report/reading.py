@@ -72,7 +72,8 @@ def counted(name: str, until: Moment | None = None) -> Counted:
         audit.check(entry, state)
     sums = audit._sums
     return Counted(
-        {key: one.spent for key, one in sums.items()}, {key: sum(one.held.values()) for key, one in sums.items()}
+        {key: one.spent for key, one in sums.items()},
+        {key: sum(one.held.values()) for key, one in sums.items()},
     )
 
 

@@ -73,7 +73,7 @@ def test_marks_stand_at_the_request_and_copies_reach_to_where_they_were_kept(nam
     rows = drawn("nominations", facts).all("ol")[0].all("li")
     for seat, row in zip(facts.corners, rows, strict=True):
         mine = facts.nominations_of(seat.corner)
-        marks = [mark for mark in row.all("a", "dot")]
+        marks = row.all("a", "dot")
         assert len(marks) == len(mine)
         for one, mark in zip(mine, marks, strict=True):
             meant = 100 * (one.requested.at - line.since) / (line.until - line.since)
@@ -112,7 +112,11 @@ def test_an_own_pace_has_its_own_tick() -> None:
 def test_who_hadn_t_started_has_a_row_without_a_bar_or_a_nought() -> None:
     facts = facts_of("joined", Asked(until="T+1:02:00"))
     for name in ("budgets", "ends"):
-        rows = [row for row in drawn(name, facts).all("li") if row.all(style="cn") and row.all(style="cn")[0].text == "C"]
+        rows = [
+            row
+            for row in drawn(name, facts).all("li")
+            if row.all(style="cn") and row.all(style="cn")[0].text == "C"
+        ]
         assert all(not row.all(style="bar") and "0" not in row.text for row in rows), name
         assert all("not started" in row.text for row in rows), name
 

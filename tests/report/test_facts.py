@@ -52,7 +52,9 @@ def test_every_window_s_figures_are_verifys_too(name: str) -> None:
         for seat in after.corners:
             if seat.api is None or seat.gpu is None:
                 continue
-            first = before.corner(seat.corner) if seat.corner in {one.corner for one in before.corners} else None
+            first = (
+                before.corner(seat.corner) if seat.corner in {one.corner for one in before.corners} else None
+            )
             for resource in ("api", "gpu"):
                 had = getattr(first, resource) if first else None
                 now = getattr(seat, resource)

@@ -88,7 +88,7 @@ def test_every_sentence_is_whole_and_every_figure_has_its_rows(name: str) -> Non
         assert one.text(one.said).endswith((".", "”."))
         for figure in one.figures:
             assert figure.rows, (one.id, figure.name)
-            assert 1 <= min(figure.rows) and max(figure.rows) <= found.row
+            assert min(figure.rows) >= 1 and max(figure.rows) <= found.row
         assert one.figure(one.big).shown
         assert set(one.corners) <= {seat.corner for seat in found.corners}
     ids = kinds(detect(found))
@@ -97,7 +97,9 @@ def test_every_sentence_is_whole_and_every_figure_has_its_rows(name: str) -> Non
 
 def test_each_detector_sees_something_in_the_pocket_arena_or_a_window_of_it() -> None:
     """A competition of four minutes gives findings too: thresholds go with its length."""
-    seen = {one.kind for asked in (Asked(), Asked(until="T+0:01:10")) for one in detect(facts_of("pocket", asked))}
+    seen = {
+        one.kind for asked in (Asked(), Asked(until="T+0:01:10")) for one in detect(facts_of("pocket", asked))
+    }
     assert set(DETECTORS) - seen == {"ahead_of_pace"}
 
 

@@ -20,7 +20,12 @@ pytestmark = pytest.mark.slow
 
 CONTRAST = (Path(__file__).parents[1] / "browser" / "contrast.js").read_text()
 LOOKS = (("light", 1280, False), ("dark", 1280, True), ("phone", 390, False), ("phone_dark", 390, True))
-CASES = {"pocket": Asked(), "pocket_mid": Asked(until="T+0:01:10"), "troubled": Asked(until="T+1:10:00"), "joined": Asked()}
+CASES = {
+    "pocket": Asked(),
+    "pocket_mid": Asked(until="T+0:01:10"),
+    "troubled": Asked(until="T+1:10:00"),
+    "joined": Asked(),
+}
 OUTSIDE = """(() => {
   const wide = document.documentElement.clientWidth;
   const inside = (one) => { for (let p = one.parentElement; p; p = p.parentElement) if (["auto", "scroll", "hidden", "clip"].includes(getComputedStyle(p).overflowX)) return true; return false; };
@@ -41,7 +46,9 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.skipif(find_chromium() is None and not os.environ.get("CI"), reason="no chromium: apt-get install chromium")
+@pytest.mark.skipif(
+    find_chromium() is None and not os.environ.get("CI"), reason="no chromium: apt-get install chromium"
+)
 @pytest.mark.parametrize("case", CASES)
 def test_a_report_fits_can_be_read_and_is_honest(tmp_path: Path, pictures: Path, case: str) -> None:
     """No sideways scrolling at 390 px, 4.5:1 contrast, a clean console, nothing fetched; bars true to 0.1 %. S09 on screen."""
@@ -73,6 +80,9 @@ async def _check(tab: Tab, where: tuple[str, str]) -> None:
     for bars in await tab.run(BARS):
         width, value = max(bars)
         for drawn, worth in bars:
-            assert drawn == pytest.approx(worth * width / value if value else 0, rel=1e-3, abs=5e-4), (where, bars)
+            assert drawn == pytest.approx(worth * width / value if value else 0, rel=1e-3, abs=5e-4), (
+                where,
+                bars,
+            )
     theme = "document.getElementById('theme').checked = true; getComputedStyle(document.documentElement).colorScheme"
     assert await tab.run(theme) == ("light" if "dark" in where[1] else "dark")

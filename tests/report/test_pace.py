@@ -54,8 +54,12 @@ def test_s53_a_late_joiner_has_its_own_time() -> None:
 def test_own_time_stands_still_in_pauses_under_extend_only() -> None:
     pauses = ((Moment(START + HOUR), Moment(START + 2 * HOUR)),)
     end = START + 5 * HOUR
-    assert own_pace(Moment(START), end, START + 3 * HOUR, pauses, "extend") == Pace(Micros(2 * HOUR), Micros(4 * HOUR))
-    assert own_pace(Moment(START), end, START + 3 * HOUR, pauses, "absorb") == Pace(Micros(3 * HOUR), Micros(5 * HOUR))
+    assert own_pace(Moment(START), end, START + 3 * HOUR, pauses, "extend") == Pace(
+        Micros(2 * HOUR), Micros(4 * HOUR)
+    )
+    assert own_pace(Moment(START), end, START + 3 * HOUR, pauses, "absorb") == Pace(
+        Micros(3 * HOUR), Micros(5 * HOUR)
+    )
 
 
 def test_nothing_used_or_no_time_gone_has_no_forecast() -> None:
@@ -65,7 +69,10 @@ def test_nothing_used_or_no_time_gone_has_no_forecast() -> None:
 
 
 @given(
-    used=st.integers(1, 10**12), limit=st.integers(1, 10**12), gone=st.integers(1, 10**12), whole=st.integers(1, 10**12)
+    used=st.integers(1, 10**12),
+    limit=st.integers(1, 10**12),
+    gone=st.integers(1, 10**12),
+    whole=st.integers(1, 10**12),
 )
 def test_ahead_means_out_before_the_end(used: int, limit: int, gone: int, whole: int) -> None:
     """The forecast and the comparison with the pace never contradict each other."""

@@ -131,11 +131,23 @@ def test_gpus_are_called_gpus_where_they_are() -> None:
 
 
 def test_s11_every_count_has_a_definition_on_hover_and_in_the_file() -> None:
-    heads = {one.text: one.attributes.get("title", "") for one in section("pocket", "board").all("th") if one.text}
+    heads = {
+        one.text: one.attributes.get("title", "") for one in section("pocket", "board").all("th") if one.text
+    }
     assert heads["Jobs"] == "Every job submitted, tests and failed ones too"
     assert heads["Nom."] == "Every request, whatever became of it"
     terms = [one.text for one in section("pocket", "method").all("dt")]
-    assert {"API spent", "Slot-time", "Jobs", "Nominations", "Current", "Even pace", "Wait", "Steps", "Refused"} <= set(terms)
+    assert {
+        "API spent",
+        "Slot-time",
+        "Jobs",
+        "Nominations",
+        "Current",
+        "Even pace",
+        "Wait",
+        "Steps",
+        "Refused",
+    } <= set(terms)
 
 
 def test_s10_s88_totals_are_the_ledgers_and_the_rounding_is_stated() -> None:
@@ -160,7 +172,9 @@ def test_s53_s58_before_joining_cells_are_blank_not_nought() -> None:
 def test_s87_starts_of_their_own_have_a_column() -> None:
     board = section("pocket", "board")
     assert board.all("th")[1].text == "Start"
-    starts = {row.all("th")[0].text.split()[1]: row.all("td")[0].text for row in board.all("tbody")[0].all("tr")[:4]}
+    starts = {
+        row.all("th")[0].text.split()[1]: row.all("td")[0].text for row in board.all("tbody")[0].all("tr")[:4]
+    }
     assert starts["Heron"] == "T+0:01:16"
     assert starts["Careful"] == "T+0:00:00"
     assert "Start" not in [one.text for one in section("complete", "board").all("th")]
@@ -182,7 +196,9 @@ def test_s46_done_is_said_with_its_time() -> None:
 
 def test_s29_no_own_test_is_shown_or_compared() -> None:
     """The record has none; the page sorts by the exam alone."""
-    ranks = [row.all("span", "rank")[0].text for row in section("pocket", "board").all("tbody")[0].all("tr")[:4]]
+    ranks = [
+        row.all("span", "rank")[0].text for row in section("pocket", "board").all("tbody")[0].all("tr")[:4]
+    ]
     assert ranks == ["1", "2", "3", "4"]
     assert "own test" not in page("pocket").text.lower()
 
@@ -210,7 +226,9 @@ def test_a_skin_of_one_s_own_is_all_that_rendering_needs() -> None:
     facts = facts_of("pocket")
     with sealed():
         text = render(compose(facts), skin)
-    assert text == "Careful comes first with 63.6\u00a0%, 13.9 points above the base model.|rehearsal-00000000"
+    assert (
+        text == "Careful comes first with 63.6\u00a0%, 13.9 points above the base model.|rehearsal-00000000"
+    )
 
 
 def test_a_window_before_the_start_is_a_page_too() -> None:

@@ -36,7 +36,7 @@ def check_bodies(record: RecordReader, digests: Mapping[Digest, int]) -> Check:
                 record.open(digest)  # which computes the digest
         except KeyError:
             return Check("bodies", False, f"row {seq} names {digest}, which isn't on the record")
-        except (Broken, Corrupt) as error:
+        except (Broken, Corrupt, TypeError) as error:  # a damaged page may give back another type
             return Check("bodies", False, f"row {seq} names {digest}, and {error}")
     return Check("bodies", True, f"{len(digests)} bodies agree with their digests, {erased} of them erased")
 
@@ -62,7 +62,7 @@ def check_steps(record: RecordReader, charges: Iterable[tuple[int, CallCharged]]
                 checked += 1
         except KeyError:
             return Check("steps", False, f"step {n} of {charge.call} has no body")
-        except (Broken, Corrupt) as error:
+        except (Broken, Corrupt, TypeError) as error:
             return Check("steps", False, f"the steps of {charge.call} can't be read: {error}")
     return Check("steps", True, f"{checked} steps of calls are there, in their order")
 
