@@ -78,13 +78,13 @@ def season(calls: int) -> list[Row]:
     run = Rehearsal(
         competition(running=144 * HOUR, api_credit=300 * DOLLAR, gpu_time=1_000 * HOUR, entrants=entrants)
     )
-    step = 144 * HOUR // (calls + 1)
+    step = 143 * HOUR // (calls + 1)
     for number in range(calls):
         corner = "ABCDEFGH"[number % 8]
         run.at = Moment(START + (number + 1) * step)
         run.answer(run.reserve(corner), Usage(fresh_input=900, output=400))
         if number % 40 == 0:
-            run.exit(run.submit(corner, limit=HOUR), number % 3 and 1, ran=10 * MINUTE)
+            run.exit(run.submit(corner, limit=20 * MINUTE), number % 3 and 1, ran=10 * MINUTE)
         if number % (calls // 48) == 0:
             run.accept(run.nominate(corner, f"w{number}"))
     return run.rows

@@ -27,6 +27,7 @@ from palestra.state.catalog import Catalog
 ROOT = Path(__file__).resolve().parents[2]
 POCKET = ROOT / "competitions" / "pocket-arena"
 QUICK = Path(__file__).parent / "competitions" / "quick"
+MADE = ("tiny-base", "tiny-pool")
 BARE = Path(__file__).parent / "competitions" / "bare"
 LOOK = 0.02
 """Seconds between two looks at a journal or a file that somebody waits for."""
@@ -37,7 +38,8 @@ PATIENCE = 900.0
 def lay_out(competition: Path, made: Path, target: Path, url: str = "") -> Path:
     """A copy of a competition with its base, pool and exam; with `url`, an upstream outside answers in place of playbooks."""
     shutil.copytree(competition, target, ignore=shutil.ignore_patterns("made", "__pycache__"))
-    shutil.copytree(made, target / "made")
+    for name in MADE:
+        shutil.copytree(made / name, target / "made" / name)
     shutil.copy(POCKET / "exam.py", target / "exam.py")
     if url:
         toml = target / "competition.toml"

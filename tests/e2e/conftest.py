@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.arena import POCKET, Arena, Finished, lay_out
+from tests.e2e.arena import MADE, POCKET, Arena, Finished, lay_out
 
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tiny base and its pool: those of the pocket arena where they are made already, as training takes a while."""
-    if all((POCKET / "made" / name).is_dir() for name in ("tiny-base", "tiny-pool")):
-        return POCKET / "made"
+    there = POCKET / "made"
+    if all((there / name).is_dir() and not (there / f"{name}.preparing").exists() for name in MADE):
+        return there
     folder = tmp_path_factory.mktemp("made")
     for words in (
         ("palestra_kit.models", "tiny", "--out", str(folder / "tiny-base")),

@@ -51,7 +51,7 @@ def test_what_is_printed_at_the_end_is_the_frozen_scoreboard(pocket: Finished) -
     told = palestra("status", pocket.folder)
     assert told.returncode == 0
     assert f"{score.correct:,} of {score.n:,}" in told.stdout
-    assert "no server is up" in told.stdout
+    assert "this run is over" in told.stdout
 
 
 def test_verify_says_ok(pocket: Finished) -> None:

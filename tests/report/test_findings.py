@@ -218,6 +218,26 @@ def test_a_copy_not_yet_kept_is_told_and_one_that_has_just_begun_isn_t() -> None
     assert one.text(one.head) == "Agent One has nominated, and 21 min later the copy isn’t there."
 
 
+def test_back_on_its_feet_is_a_first_model_after_trouble_or_one_after_a_rejection() -> None:
+    """Not each model after a failed job: who has one up already didn't fall."""
+    run = Rehearsal(competition())
+    for _ in range(2):
+        run.exit(run.submit(), 1)
+    run.at = Moment(run.at + MINUTE)
+    run.accept(run.nominate("A", "w1"))
+    (first,) = find_detector("recovered")(facts(run))
+    assert first.text(first.said).startswith(
+        "After two jobs that ended badly, Agent One nominated A-n1 at T+0:01,"
+    )
+    for _ in range(3):
+        run.exit(run.submit(), 1)
+    run.at = Moment(run.at + MINUTE)
+    run.accept(run.nominate("A", "w2"))
+    assert find_detector("recovered")(facts(run)) == [first]
+    later = gather(run.rows, Asked(since="T+0:02"), UTC)
+    assert find_detector("recovered")(later) == []
+
+
 def test_the_summary_is_readable_in_a_terminal() -> None:
     text = summary(facts_of("pocket"))
     head, *lines = text.splitlines()

@@ -20,7 +20,7 @@ from palestra.report.render import render
 from palestra.report.skin import Skin, Template
 from palestra.report.window import Asked
 from palestra.rules.competition import EntrantRule, Node
-from palestra.rules.units import MINUTE, Bytes, Moment
+from palestra.rules.units import MINUTE, Bytes, Moment, show_dollars
 from palestra.runtime.skins import load_skin
 
 MID = Asked(until="T+0:01:10")
@@ -186,6 +186,21 @@ def test_s01_after_the_snapshot_has_its_own_section_and_no_other_place() -> None
     assert not [one for one in page("pocket").all("section") if one.attributes["id"] == "later"]
     rest = [one.text for one in page("pocket", MID).all("section") if one.attributes["id"] != "later"]
     assert not any("C-n2" in text for text in rest)
+
+
+def test_s86_an_agent_s_part_tells_the_window_s_spending_and_the_whole_apart() -> None:
+    """Stumbler's second minute: $0.049 of $0.1468 in all, and both lead to their own rows."""
+    asked = Asked(since="T+0:01:00", until="T+0:02:00")
+    facts = facts_of("pocket", asked)
+    seat = facts.corner("C")
+    assert seat.api is not None
+    part = next(one for one in section("pocket", "agents", asked).all("article") if "Stumbler" in one.text)
+    assert (
+        f"{show_dollars(seat.api.posted)} in this window; {show_dollars(seat.api.spent)} of $0.50 since its start"
+        in part.text
+    )
+    assert 0 < seat.api.posted < seat.api.spent
+    assert set(seat.api.rows(facts.window.since)) < set(seat.api.rows())
 
 
 def test_s46_done_is_said_with_its_time() -> None:

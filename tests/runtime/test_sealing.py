@@ -13,6 +13,7 @@ from tests.runtime.opening import opened, write_competition
 from palestra.events.codec import read_entry
 from palestra.events.corners import EntrantSeated
 from palestra.rules.errors import BadInput, Refusal
+from palestra.rules.read import read_competition
 from palestra.runtime.opening import read_source, refuse_edited
 from palestra.runtime.sealing import public_text
 from palestra.runtime.seats import SALTS
@@ -119,3 +120,10 @@ def test_odd_entrants_are_left_as_they_are(text: bytes) -> None:
 def test_what_is_no_toml(text: bytes) -> None:
     with pytest.raises(ValueError, match=r"invalid|Invalid"):
         public_text(text)
+
+
+def test_what_goes_on_the_record_can_be_read_as_a_competition_again(tmp_path: Path) -> None:
+    """An alias in place of its own entrant's name isn't a second entrant of that name: the live page reads it so."""
+    source = read_source(write_competition(tmp_path, ALIASED))
+    public = read_competition(source.public.decode(), zones=frozenset({"UTC"}))
+    assert [(rule.name, rule.alias) for rule in public.entrants] == [("Nightjar", "Nightjar")]

@@ -10,6 +10,7 @@ from collections.abc import Sized
 from pathlib import Path
 
 from palestra.agents.seat import SYSTEM_PATH
+from palestra.cli.naming import as_called
 from palestra.cluster.shim import missing_tools
 from palestra.gateway.playbook import read_playbook
 from palestra.journal.filesystem import refuse_unfit
@@ -41,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
             print(f"  will be prepared at the first run: {step.creates}")
     for fault in faults:
         print(f"  wrong: {fault}")
-    print("not ready" if faults else f"ready: palestra run {options.competition}")
+    print("not ready" if faults else f"ready: {as_called()} run {options.competition}")
     return 1 if faults else 0
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from palestra.cli.naming import as_called
 from palestra.rules.errors import Broken, Refusal
 from palestra.runtime.folder import RunFolder
 
@@ -34,7 +35,7 @@ def how_to_go_on(folder: RunFolder) -> str:
     """The command that serves this run again, from the folder where this one was called."""
     runs = folder.path.parent
     where = "" if runs == Path("runs").absolute() else f" --runs {shlex.quote(str(runs))}"
-    return f"palestra run --run {folder.path.name}{where}"
+    return f"{as_called()} run --run {folder.path.name}{where}"
 
 
 def call(folder: RunFolder, method: str, path: str, **body: object) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import re
 import shutil
 from pathlib import Path
 
+from palestra.cli.naming import as_called
 from palestra.rules.errors import BadInput, Broken
 
 TEMPLATE = Path(__file__).with_name("template")
@@ -34,6 +35,6 @@ def run(options: argparse.Namespace) -> int:
         if path.is_file():
             path.write_text(path.read_text().replace("@NAME@", name))
     print(f"made {folder}/: read its README.md and competition.toml, then:")
-    print(f"  palestra check {folder}")
-    print(f"  palestra run {folder}")
+    print(f"  {as_called()} check {folder}")
+    print(f"  {as_called()} run {folder}")
     return 0

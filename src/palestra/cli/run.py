@@ -14,12 +14,14 @@ from pathlib import Path
 from palestra.cli.check import objections
 from palestra.cli.door import how_to_go_on
 from palestra.cli.main import FATAL, OK, say
+from palestra.cli.naming import as_called
 from palestra.events.codec import Row, read_entry
 from palestra.report.board_text import board_text
 from palestra.report.scoreboard import scoreboard
 from palestra.report.ticker import sentence
 from palestra.rules.errors import BadInput, Broken
 from palestra.rules.units import show_t
+from palestra.runtime.compare import SCOREBOARD
 from palestra.runtime.folder import RunFolder
 from palestra.runtime.opening import Source, read_source
 from palestra.runtime.preparing import prepare
@@ -99,9 +101,12 @@ async def _serve(folder: RunFolder, source: Source | None, options: argparse.Nam
     _listen(server)
     server.begin()
     try:
+        telling = asyncio.create_task(_tell_results(server, folder)) if not options.until_end else None
         try:
             how = await server.serve(until_end=options.until_end)
         finally:
+            if telling is not None:
+                telling.cancel()
             await site.close()
             await doors.close()
         await server.stop(how)
@@ -116,6 +121,17 @@ async def _serve(folder: RunFolder, source: Source | None, options: argparse.Nam
     else:
         print(f"stopped; go on with: {how_to_go_on(folder)}", file=sys.stderr)
     return OK
+
+
+async def _tell_results(server: Server, folder: RunFolder) -> None:
+    """A run that goes on being served after its end says so, once."""
+    while not await server.desk.until(lambda: SCOREBOARD in server.desk.view().state.reports, 3600):
+        pass
+    view = server.desk.view()
+    _say(board_text(scoreboard(view.state, view.catalog)))
+    _say(
+        f"the results are in; the live page stays up until Ctrl-C. Report: {as_called()} report {folder.path}"
+    )
 
 
 def _announce(url: str, *, quiet: bool, may_open: bool) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from palestra.cli.door import call, how_to_go_on
+from palestra.cli.naming import as_called
 from palestra.events.codec import read_entry
 from palestra.journal.tail import Tail
 from palestra.report.board_text import board_text
@@ -45,7 +46,10 @@ def run(options: argparse.Namespace) -> int:
         print(visible(f"{job['corner']} {job['id']} {job['name']}: {wait}"))
     for alarm, text in found["alarms"].items():
         print(visible(f"ALARM {alarm}: {text}"))
-    if not found["served"]:
+    over = found["scoreboard"]["stage"] == "results"
+    if over:
+        print(f"this run is over; its report: {as_called()} report {options.run_folder}")
+    elif not found["served"]:
         print(f"no server is up; go on with: {how_to_go_on(folder)}")
     return 0
 

@@ -41,6 +41,8 @@ def saying(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         raise (Corrupt if code in _DAMAGE else Broken)(f"{path}: {error}") from error
+    except UnicodeDecodeError as error:  # of a damaged schema even SQLite's complaint may be no text
+        raise Corrupt(f"{path}: it holds bytes that are no text where text should be") from error
 
 
 @contextmanager

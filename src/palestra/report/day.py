@@ -55,7 +55,7 @@ class Page(msgspec.Struct, frozen=True):
     kicker: str
     title: str
     head: str
-    stand: str
+    stand: Markup
     clock: str
     over: bool
     of: str
@@ -78,6 +78,7 @@ def compose(facts: Facts) -> Page:
     ranked = detect(facts)
     chosen = choose(ranked)
     evidence = Evidence(facts)
+    stand = _stand(facts, evidence)
     top = next((one for one in ranked if one in chosen), None)
     rest = [one for one in ranked if one not in chosen]
     cards = tuple(_card(one, evidence) for one in chosen)
@@ -91,7 +92,7 @@ def compose(facts: Facts) -> Page:
         kicker=facts.window.name,
         title=own(facts.title, 80),
         head=top.text(top.head) if top else _quiet(facts),
-        stand=_stand(facts),
+        stand=stand,
         clock=facts.t(facts.at).removeprefix("T+"),
         over=over,
         of=f"ended at {facts.t(facts.ends)}" if over else f"of {show_hours(facts.ends - facts.start, seconds=facts.short)}",
@@ -125,7 +126,7 @@ def _quiet(facts: Facts) -> str:
     return f"{capital(plural(len(facts.board.lines), 'agent'))} at work, and nothing out of the ordinary."
 
 
-def _stand(facts: Facts) -> str:
+def _stand(facts: Facts, evidence: Evidence) -> Markup:
     """Who, with what, and how far they had come."""
     seats = [seat for seat in facts.corners if seat.api is not None]
     many = len(seats)
@@ -134,16 +135,17 @@ def _stand(facts: Facts) -> str:
     if len(budgets) == 1:
         api, gpu = next(iter(budgets))
         said += f", {show_dollars(api)} and {show_gpu_time(facts, gpu)}{' each' if many > 1 else ''}"
-    jobs = sum(len(facts.jobs_of(seat.corner)) for seat in facts.corners)
-    asked = sum(len(facts.nominations_of(seat.corner)) for seat in facts.corners)
-    up = sum(any(one.current for one in facts.nominations if one.corner == seat.corner) for seat in seats)
-    said += f". {capital(plural(jobs, 'job'))} and {plural(asked, 'nomination')} in this window; "
-    return said + (
-        f"{up} of {many} had a model up when it closed."
-        if many > 1
-        else "it had a model up when it closed."
-        if up
-        else "no model was up when it closed."
+    jobs = [job.submitted.row for seat in seats for job in facts.jobs_of(seat.corner)]
+    asked = [one.requested.row for seat in seats for one in facts.nominations_of(seat.corner)]
+    up = [one.decided.row for one in facts.nominations if one.current and one.decided]
+    closed = f"{len(up)} of {many}" if many > 1 else "it" if up else "no model"
+    had = "had a model up" if many > 1 or up else "was up"
+    return Markup("{}. {} and {} in this window; {} {} when it closed.").format(
+        said,
+        evidence.link(capital(plural(len(jobs), "job")), jobs, "Jobs of all"),
+        evidence.link(plural(len(asked), "nomination"), asked, "Nominations of all"),
+        evidence.link(closed, up, "Current nominations"),
+        had,
     )
 
 

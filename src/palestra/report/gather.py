@@ -77,7 +77,8 @@ class _Reading:
         """What was spent when the window began; None before that."""
         self._postings: dict[tuple[str, str], list[Posting]] = {}
         self._seats: dict[str, tuple[Mark, EntrantSeated]] = {}
-        self._left: dict[str, tuple[Mark, EntrantFinished | EntrantRemoved]] = {}
+        self._finished: dict[str, tuple[Mark, EntrantFinished]] = {}
+        self._removed: dict[str, Mark] = {}
         self._announced: dict[str, EntrantAnnounced] = {}
         self._stages: list[Stretch] = []
         self._pauses: list[Stretch] = []
@@ -131,8 +132,10 @@ class _Reading:
                 self._seats[event.corner] = (mark, event)
             case EntrantAnnounced() as event:
                 self._announced[event.corner] = event
-            case EntrantFinished(corner=corner) | EntrantRemoved(corner=corner):
-                self._left.setdefault(corner, (mark, entry.event))
+            case EntrantFinished() as event:
+                self._finished[event.corner] = (mark, event)
+            case EntrantRemoved(corner=corner):
+                self._removed[corner] = mark
             case StageEntered(stage=stage):
                 _follow(self._stages, Stretch(stage, mark))
             case Paused():
@@ -215,10 +218,11 @@ class _Reading:
         state = self._state
         seated = self._seats.get(corner)
         said = seated[1] if seated else self._announced[corner]
-        left = self._left.get(corner)
+        finished, removed = self._finished.get(corner), self._removed.get(corner)
         joined = max(seated[0].at, state.clock.start) if seated else None
         started = joined is not None and joined < at
-        until = min(at, left[0].at) if left else at
+        left = [mark.at for mark in (finished[0] if finished else None, removed) if mark]
+        until = min([at, *left])
         calls, steps = self._steps.get(corner, (0, 0))
         starts = self._announced[corner].starts if corner in self._announced else None
         return CornerFacts(
@@ -238,9 +242,9 @@ class _Reading:
             gpu=self._budget(corner, GPU) if seated and started else None,
             calls=calls,
             steps=steps,
-            finished=left[0] if left and isinstance(left[1], EntrantFinished) else None,
-            removed=left[0] if left and isinstance(left[1], EntrantRemoved) else None,
-            note=self._clean(left[1].note) if left and isinstance(left[1], EntrantFinished) else "",
+            finished=finished[0] if finished else None,
+            removed=removed,
+            note=self._clean(finished[1].note) if finished else "",
         )
 
     def _budget(self, corner: str, resource: str) -> Budget:

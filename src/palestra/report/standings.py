@@ -66,8 +66,8 @@ class Standings(msgspec.Struct, frozen=True):
     late: bool
     rows: tuple[Row, ...]
     base: Result | None
-    api_total: str
-    gpu_total: str
+    api_total: Markup
+    gpu_total: Markup
     jobs_total: int
     nominations_total: int
     notes: tuple[str, ...]
@@ -86,6 +86,8 @@ def standings(facts: Facts, evidence: Evidence) -> Standings:
     scores = [score for score in (board.base, *(line.score for line in board.lines)) if score is not None]
     scale = _scale(scores)
     rows = tuple(_row(facts, evidence, facts.corner(one), lines.get(one), api, gpu, scale) for one in order)
+    spent = [seat.api for seat in facts.corners if seat.api]
+    used = [seat.gpu for seat in facts.corners if seat.gpu]
     base_row: Rows = tuple(sat.row for sat in facts.exams if sat.target == "base")
     return Standings(
         scored=bool(scores),
@@ -93,8 +95,14 @@ def standings(facts: Facts, evidence: Evidence) -> Standings:
         late=any(seat.late for seat in facts.corners),
         rows=rows,
         base=_result(board.base, scale, base_row, evidence, "Exam of the base model"),
-        api_total=api.show(board.api_spent),
-        gpu_total=gpu.show(board.gpu_spent),
+        api_total=evidence.link(
+            api.show(board.api_spent), [row for one in spent for row in one.rows()], "API credit spent by all"
+        ),
+        gpu_total=evidence.link(
+            gpu.show(board.gpu_spent),
+            [row for one in used for row in one.rows()],
+            f"{capital(facts.unit)}-time spent by all",
+        ),
         jobs_total=sum(line.jobs for line in board.lines),
         nominations_total=sum(line.nominations for line in board.lines),
         notes=_notes(facts, api, gpu),

@@ -80,7 +80,8 @@ def _run(entry: Entry) -> str | None:
         case SessionStarted() as event:
             return f"{event.corner} starts ({event.session}, {event.harness})"
         case SessionEnded() as event:
-            code = "" if event.exit_code is None else f", exit code {event.exit_code}"
+            known = event.exit_code is not None and event.cause != "stopped"
+            code = f", exit code {event.exit_code}" if known else ""
             return f"{event.corner} session {event.session} {event.cause}{code}"
         case EntrantFinished() as event:
             return f"{event.corner} has finished" + (f": {event.note}" if event.note else "")

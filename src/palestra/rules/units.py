@@ -61,6 +61,13 @@ def show_dollars(amount: int, places: int = 2) -> str:
     return f"{sign}${rounded(amount, DOLLAR, places)}"
 
 
+def exact_dollars(amount: int) -> str:
+    """Nano-dollars with every decimal they have and at least two, as prices are told: `$1.25`, `$0.125`."""
+    whole, rest = divmod(abs(amount), DOLLAR)
+    sign = "-" if amount < 0 else ""
+    return f"{sign}${whole:,}.{f'{rest:09d}'.rstrip('0').ljust(2, '0')}"
+
+
 def show_gpu_time(amount: int) -> str:
     """GPU-microseconds as `1.50 GPU-h`, or in GPU-seconds below a hundredth of an hour."""
     if abs(amount) < HOUR // 100:

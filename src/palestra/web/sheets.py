@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 from palestra.referee.schedule import explain
 from palestra.rules.units import (
     Moment,
+    exact_dollars,
     show_dollars,
     show_duration,
     show_gpu_time,
@@ -187,8 +188,8 @@ def rules_page(view: View, terms: str) -> str:
         f"- {node.name}: {node.gpus} GPUs ({node.gpu_kind}), {show_size(node.memory)}" for node in rules.nodes
     )
     models = "\n".join(
-        f"- {one.name}: {show_dollars(one.price.input)} per million input tokens, {show_dollars(one.price.output)} output, "
-        f"{show_dollars(one.price.cached_input)} cached input; at most {one.output_ceiling} output tokens a call"
+        f"- {one.name}: {exact_dollars(one.price.input)} per million input tokens, {exact_dollars(one.price.output)} output, "
+        f"{exact_dollars(one.price.cached_input)} cached input; at most {one.output_ceiling} output tokens a call"
         for one in rules.models
     )
     ends = f"- Ends: {show_instant(state, end)}" if end is not None else "- Ends: paused, the end moves on"

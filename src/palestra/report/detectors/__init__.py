@@ -1,7 +1,7 @@
 """What to look for in a window's facts. Each detector is a pure function `detect(facts) -> list[Finding]` in a file of its own.
 
-A new one is a file here and a line in `DETECTORS`. The number is the one in the list of detectors in docs; each has a
-version, which goes up when the same facts would give other findings.
+A new one is a file here and a line in `DETECTORS`. Each has a version, which goes up when the same facts would give other
+findings; thresholds go with the length of the competition and are said in the finding.
 """
 
 from __future__ import annotations

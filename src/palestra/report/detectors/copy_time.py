@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import median_low
-
 from palestra.report.facts import RULES, Facts, NominationFacts
 from palestra.report.findings import Figure, Finding, escape
 from palestra.report.words import named, plural, span
@@ -28,7 +26,7 @@ def detect(facts: Facts) -> list[Finding]:
                 found.append(_waiting(facts, one, long))
         elif facts.window.holds(one.copied.at):
             others = [took(other) for other in facts.nominations if other is not one and _was_copied(other)]
-            if took(one) >= max(long, TIMES * median_low(others or [0])):
+            if took(one) >= max(long, TIMES * middle_of(others or [Micros(0)])):
                 found.append(_slow(facts, one, others, long))
     return found
 
@@ -37,6 +35,11 @@ def took(one: NominationFacts) -> Micros:
     """From the request until it was kept."""
     assert one.copied is not None
     return Micros(one.copied.at - one.requested.at)
+
+
+def middle_of(spans: list[Micros]) -> Micros:
+    """The median; of two in the middle the lower one."""
+    return sorted(spans)[(len(spans) - 1) // 2]
 
 
 def _was_copied(one: NominationFacts) -> bool:
@@ -54,7 +57,7 @@ def _slow(facts: Facts, one: NominationFacts, others: list[Micros], long: Micros
     ]
     said = f"{name} sent {one.nomination}, {{size}}, at {{sent}}; it was kept at {{kept}}, {{took}} later."
     if others:
-        middle = median_low(others)
+        middle = middle_of(others)
         rows = tuple(
             row for other in facts.nominations if other is not one and _was_copied(other) and other.copied
             for row in (other.requested.row, other.copied.row)
