@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import stat
 from pathlib import Path
 
 import msgspec
+
+MOST_LOOKED_AT = 20_000
+"""Entries of one declared output; a job that leaves more is known by the first of them."""
 
 
 class Newest(msgspec.Struct, frozen=True):
@@ -17,29 +22,35 @@ class Newest(msgspec.Struct, frozen=True):
 
 
 def newest(path: Path) -> Newest | None:
-    """None when nothing is there; an empty folder holds no output either."""
+    """None when nothing is there; an empty folder holds no output either, and a link leads nowhere: it may leave the home."""
     try:
-        here = path.stat()
-    except (OSError, ValueError):
+        if path.resolve() != path.parent.resolve() / path.name:
+            return None
+        here = path.lstat()
+    except (OSError, ValueError, RuntimeError):
         return None
-    if not path.is_dir():
+    if not stat.S_ISDIR(here.st_mode):
         return Newest(here.st_mtime_ns, here.st_size, here.st_ino)
     best: Newest | None = None
     folders = [str(path)]
-    while folders:
+    looked = 0
+    while folders and looked < MOST_LOOKED_AT:
         try:
-            entries = os.scandir(folders.pop())
+            with os.scandir(folders.pop()) as found:
+                entries = list(itertools.islice(found, MOST_LOOKED_AT - looked))
         except OSError:
             continue
-        with entries:
-            for entry in entries:
+        looked += len(entries)
+        for entry in entries:
+            try:
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
                     continue
-                try:
-                    seen = entry.stat()
-                except OSError:  # a link to nowhere
-                    continue
-                if best is None or (seen.st_mtime_ns, seen.st_ino) > (best.mtime_ns, best.inode):
-                    best = Newest(seen.st_mtime_ns, seen.st_size, seen.st_ino)
+                seen = entry.stat(follow_symlinks=False)
+            except OSError:  # gone meanwhile
+                continue
+            if not stat.S_ISREG(seen.st_mode):
+                continue
+            if best is None or (seen.st_mtime_ns, seen.st_ino) > (best.mtime_ns, best.inode):
+                best = Newest(seen.st_mtime_ns, seen.st_size, seen.st_ino)
     return best

@@ -22,6 +22,10 @@ _PASSED = frozenset({"content-type", "content-language", "cache-control", "x-sho
 """Headers of an upstream that reach the client; others may name its organisation, account or limits."""
 
 
+LONGEST_ANSWER = 64 << 20
+"""Bytes of one answer; a longer one is cut, and settled as cut."""
+
+
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """How a call ended, as far as money and record are concerned."""
 
@@ -92,7 +96,11 @@ class Carriage:
         tap = self._protocol.tap(self._asked, header(answer, "content-type") or "")
         self._tap, self._status = tap, answer.status
         await self._caller.start(answer.status, headers)
+        room = LONGEST_ANSWER
         async for chunk in answer.chunks():
+            room -= len(chunk)
+            if room < 0:
+                raise Broken(f"the answer has more than {LONGEST_ANSWER} bytes", retry=False)
             self._answered.append(chunk)
             await self._caller.write(tap.feed(chunk))
         await self._caller.write(tap.close())
@@ -131,7 +139,7 @@ class Carriage:
         self, answer: UpstreamAnswer, passed: list[tuple[str, str]], headers: Iterable[tuple[str, str]]
     ) -> Verdict:
         """A no of the upstream's goes on as it is, but for those about the arena's own account, limits or address."""
-        status, trouble = answer.status, ""
+        status, trouble = answer.status if 100 <= answer.status < 600 else 502, ""
         if self._trying is not None:
             self._trying.sent = False  # refused: even if it is cut from here on, nothing is owed
         body = await _read(answer)

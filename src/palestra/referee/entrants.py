@@ -33,8 +33,8 @@ def add(state: State, request: AddEntrant, at: Moment) -> list[Event] | Refusal:
     end = stage_end(state)
     if state.clock.stage == "running" and end is not None and request.starts >= end:
         return Refusal("too_late", "it would start at or after the end of the running stage", subject="start")
-    number = state.counters.get(("run", "corner"), 0)
-    if number >= len(LETTERS):
+    corner = next_corner(state)
+    if not corner:
         return Refusal("no_corner_left", f"all {len(LETTERS)} corners are taken")
     taken = {one.name.casefold() for one in state.corners.values()}
     taken |= {one.name.casefold() for one in state.announced.values()}
@@ -47,7 +47,7 @@ def add(state: State, request: AddEntrant, at: Moment) -> list[Event] | Refusal:
         )
     return [
         EntrantAnnounced(
-            corner=LETTERS[number],
+            corner=corner,
             name=request.name,
             lab=request.lab,
             harness=request.harness,
@@ -59,6 +59,12 @@ def add(state: State, request: AddEntrant, at: Moment) -> list[Event] | Refusal:
             asked=fingerprint(request),
         )
     ]
+
+
+def next_corner(state: State) -> str:
+    """The letter that the next entrant gets; empty when all are given out."""
+    number = state.counters.get(("run", "corner"), 0)
+    return LETTERS[number] if number < len(LETTERS) else ""
 
 
 def due(state: State, at: Moment) -> list[Event]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import TypeVar
 
 from palestra.ports import Executor, Processes, Unreachable, Vault
 from palestra.referee.observations import Observation, Tick, Trouble, TroubleOver
@@ -19,6 +22,9 @@ from palestra.runtime.hands import Facts, Hands
 from palestra.state.arena import State
 from palestra.state.catalog import View
 
+T = TypeVar("T")
+
+THREADS = 8
 LOOK = SECOND // 5
 """Between looks while anything runs or is copied."""
 REST = 5 * SECOND
@@ -45,6 +51,8 @@ class Reconciler:
         self._vault = vault
         self._hands = hands
         self._clock = clock
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="reconciler")
+        """Threads of its own: whatever agents' requests do to the others, starts and stops go on."""
         self._doing: dict[Act, asyncio.Task[None]] = {}
         self._done_once: set[Act] = set()
         self._count_at = clock.now() + COUNT
@@ -53,7 +61,7 @@ class Reconciler:
         """Until cancelled, or `Broken` from a desk that can't write."""
         try:
             while True:
-                busy = self.round(await asyncio.to_thread(self._look))
+                busy = self.round(await self._in_thread(self._look))
                 await self._tell(busy[0])
                 await self._do(busy[1])
                 await self._look_about()
@@ -91,6 +99,9 @@ class Reconciler:
         for act, run in prepared:
             self._doing[act] = asyncio.create_task(self._carry_out(act, run))
 
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
     def _prepare(self, act: Act, view: View) -> Facts:
         """What can't even be prepared fails when it is carried out, as everything else does."""
         try:
@@ -105,7 +116,7 @@ class Reconciler:
 
     async def _carry_out(self, act: Act, run: Facts) -> None:
         try:
-            for observation in await asyncio.to_thread(run):
+            for observation in await self._in_thread(run):
                 await self._desk.tell(observation)
             if isinstance(act, _ONCE):
                 self._done_once.add(act)

@@ -10,6 +10,7 @@ import msgspec
 
 from palestra.cluster.homes import FolderHomes
 from palestra.rules.competition import Data
+from palestra.rules.errors import Refusal
 from palestra.runtime.folder import RunFolder
 from palestra.runtime.sealing import commit_to
 
@@ -57,6 +58,8 @@ def read_tokens(folder: RunFolder) -> dict[str, str]:
 def seal_late_name(folder: RunFolder, alias: str, name: str, lab: str) -> str:
     """A commitment to the true name of an entrant that joins under an alias; name and salt stay in secrets."""
     salts = msgspec.json.decode(folder.read_secret(SALTS), type=dict[str, str])
+    if alias in salts:
+        raise Refusal("name_taken", f"the alias {alias!r} stands for somebody already", subject="alias")
     salts.setdefault(alias, secrets.token_hex(16))
     folder.write_secret(SALTS, msgspec.json.encode(salts))
     known = folder.secrets / NAMES

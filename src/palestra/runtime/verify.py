@@ -151,7 +151,7 @@ class _Reading:
             answers = msgspec.json.decode(record.open(event.answers), type=list[Answer])
             score = exam.score(started.seed, started.n, answers)
         except KeyError as error:
-            return Check(name, True, f"not scored again: {error.args[0]} was erased")
+            return Check(name, False, f"can't be scored again: {error.args[0]} isn't on the record")
         except (Broken, Corrupt, OSError, msgspec.DecodeError) as error:
             return Check(name, False, str(error))
         if (score.correct, score.n) != (event.correct, event.n):
@@ -164,6 +164,11 @@ class _Reading:
 
     def board(self) -> Check:
         """The frozen scoreboard, computed again from the rows it names."""
+        path = self._folder.reports / f"{SCOREBOARD}.json"
+        if self._frozen is None and path.exists():
+            return Check(
+                "scoreboard", False, f"{path} is there, but no row tells of it: the journal's end is gone"
+            )
         if self._frozen is None:
             return Check("scoreboard", True, f"none is frozen yet; the stage is {self._state.clock.stage}")
         again = board_bytes(*self._fold_to(self._frozen.upto))
@@ -173,7 +178,6 @@ class _Reading:
                 False,
                 f"computed again from the rows up to {self._frozen.upto} it differs from the frozen one",
             )
-        path = self._folder.reports / f"{SCOREBOARD}.json"
         if file_digest(path) != self._frozen.digest:
             return Check("scoreboard", False, f"{path} isn't the scoreboard that was frozen")
         return Check("scoreboard", True, f"computed again from {self._frozen.upto} rows it is the frozen one")

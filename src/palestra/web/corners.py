@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from palestra.agents import find_harness
+from palestra.referee.entrants import next_corner
 from palestra.referee.requests import AddEntrant, RemoveEntrant, RestartEntrant, RotateToken
 from palestra.rules.errors import BadInput
 from palestra.rules.quantities import read_duration
@@ -57,17 +58,19 @@ def corner_verbs(server: Server) -> dict[str, Endpoint]:
             command=form.command,
             sealed_name=sealed,
         )
+        free = next_corner(server.desk.view().state)
+        if free and free not in server.seats.sockets:  # all is ready before the agent can be started
+            server.seats.take(free)
+            await server.corner_opened(free)
         receipt = granted(await server.desk.ask(asked))
-        if receipt.id not in server.seats.sockets:
-            server.seats.take(receipt.id)
-            await server.corner_opened(receipt.id)
         return reply({"corner": receipt.id, "name": asked.name, "starts": starts}, 201)
 
     async def rotate(request: Request) -> Response:
         word = await read_body(request, Word)
         corner = request.path_params["corner"]
-        granted(await server.desk.ask(RotateToken(_actor(word), request_key(request), corner)))
-        server.seats.rotate(corner)
+        receipt = granted(await server.desk.ask(RotateToken(_actor(word), request_key(request), corner)))
+        if not receipt.repeated:
+            server.seats.rotate(corner)
         return reply({"done": "rotated", "corner": corner})
 
     async def restart(request: Request) -> Response:

@@ -40,6 +40,9 @@ from palestra.web.places import find_inside, read_sealed
 LONGEST_WAIT = 60.0
 """Seconds that one long poll may take."""
 LONGEST_SCRIPT = 1 << 20
+LONGEST_COMMAND = 8 << 10
+"""Bytes of a job's argv, cwd and outputs together: they stand in the journal."""
+MOST_OUTPUTS = 32
 LOG_TAIL = 16_384
 FARTHEST = 1 << 62
 """No log is longer: an offset beyond is as good as this one."""
@@ -176,6 +179,14 @@ class Door:
         )
 
     def _spec(self, form: JobForm) -> JobSpec:
+        if len(form.outputs) > MOST_OUTPUTS:
+            raise BadInput(
+                "outputs", f"{len(form.outputs)} paths", f"at most {MOST_OUTPUTS}; name a folder instead"
+            )
+        spoken = sum(len(word.encode()) for word in (*form.argv, form.cwd, *form.outputs))
+        if spoken > LONGEST_COMMAND:
+            right = f"at most {show_size(LONGEST_COMMAND)} together; put what is long into a script"
+            raise BadInput("argv", f"{spoken} bytes with cwd and outputs", right)
         if not form.argv or not form.argv[0]:
             raise BadInput("argv", form.argv, "write the command as a list of texts, the program first")
         memory = self.desk.view().state.rules.jobs.memory_per_gpu * form.gpus

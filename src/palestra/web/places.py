@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import stat
 from pathlib import Path
 
 from palestra.rules.errors import BadInput, Refusal
@@ -37,12 +39,23 @@ async def read_sealed(home: Path, path: str) -> tuple[Manifest, str]:
 def _read_sealed(home: Path, path: str) -> tuple[Manifest, str]:
     folder = find_inside(home, "path", path)
     file = folder / FILE_NAME
-    if not file.is_file() or file.is_symlink():
+    data = _read_regular(file)
+    if data is None:
         raise Refusal(
-            "not_sealed", f"{path} has no {FILE_NAME}: seal it first with `arena seal {path}`", subject=path
+            "not_sealed", f"{path} has no {FILE_NAME}: seal it first with `arena seal {path}`", subject="path"
         )
-    with file.open("rb") as manifest:
-        data = manifest.read(LONGEST_MANIFEST + 1)
     if len(data) > LONGEST_MANIFEST:
         raise BadInput("path", path, f"its {FILE_NAME} has more than {show_size(LONGEST_MANIFEST)}")
     return read_manifest(data), str(folder.relative_to(home.resolve()))
+
+
+def _read_regular(file: Path) -> bytes | None:
+    """A plain file's first bytes. What an agent puts there meanwhile, such as a pipe or a link, can't hold a thread up."""
+    try:
+        opened = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(opened, "rb") as plain:
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            return None
+        return plain.read(LONGEST_MANIFEST + 1)

@@ -22,7 +22,7 @@ from palestra.rules.competition import Competition, EntrantRule, Node
 from palestra.rules.prices import Usage
 from palestra.rules.units import DOLLAR, GIB, MINUTE, SECOND, Bytes, Digest, Micros
 from palestra.runtime.folder import RunFile, RunFolder
-from palestra.runtime.opening import SEED
+from palestra.runtime.opening import NAMED, SEED
 from palestra.runtime.seats import TOKENS
 
 When = Literal["announced", "started", "running", "results"]
@@ -306,7 +306,7 @@ class Scene:
         folder.write_secret(SEED, b"5eed5eed5eed5eed")
         true = f'name = "{SEALED[0]}"\nlab = "{SEALED[1]}"'
         text = WRITTEN.read_text().replace('name = "Own"', true).replace("Grey Heron", "Owl")
-        (folder.competition / "competition.toml").write_text(text.replace("Europe/Berlin", "UTC"))
+        folder.write_secret(NAMED, text.replace("Europe/Berlin", "UTC").encode())
         for attempt, (out, err) in self.logs.items():
             spool = folder.spool / "attempts" / attempt
             spool.mkdir(parents=True)

@@ -19,7 +19,7 @@ from palestra.rules.competition import Competition
 from palestra.rules.read import read_competition
 from palestra.rules.units import Digest, Moment
 from palestra.runtime.folder import RunFolder
-from palestra.runtime.opening import SEED
+from palestra.runtime.opening import NAMED, SEED
 from palestra.runtime.seats import NAMES, read_tokens
 from palestra.runtime.server import Server
 from palestra.state import catalog, fold
@@ -178,9 +178,9 @@ def kept_secrets(folder: RunFolder, public: Competition) -> tuple[Secret, ...]:
     found = [Secret(str(folder.path), "[run]")]
     with suppress(FileNotFoundError):
         found.append(Secret(folder.read_secret(SEED).decode().strip()))
-    written = folder.competition / "competition.toml"
-    if written.exists():  # one that can't be read must fail: the names in it would be shown
-        found += sealed_names(read_competition(written.read_text(), zones=frozenset({public.zone})))
+    if (folder.secrets / NAMED).exists():  # one that can't be read must fail: the names in it would be shown
+        written = folder.read_secret(NAMED).decode()
+        found += sealed_names(read_competition(written, zones=frozenset({public.zone})))
     if (folder.secrets / NAMES).exists():
         late = msgspec.json.decode(folder.read_secret(NAMES), type=dict[str, list[str]])
         found += [Secret(word, alias, name=True) for alias, words in late.items() for word in words if word]
