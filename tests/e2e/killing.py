@@ -52,9 +52,9 @@ MOMENTS = Counter(
 """Rows after which it is killed, and how often; the rest of the kills come by chance."""
 SHORTLY = 0.3
 """Seconds, at most, from a moment's row to the kill: what follows from the row is then under way, or just not yet."""
-LIVES = (0.2, 6.0)
+LIVES = (0.2, 4.0)
 """Seconds that a server may live when no moment comes; the shorter ones end while it starts."""
-ROWS_A_CHANCE = 8
+ROWS_A_CHANCE = 6
 """There is one kill by chance for so many rows at most, so that they are spread over the whole run."""
 
 
