@@ -16,8 +16,9 @@ name = "Quiet Thunder"
 lab = "Hollow Hill Lab"
 alias = "Nightjar"
 harness = "command"
-command = ["sh", "-c", "echo I am Quiet Thunder; arena finish --yes --note 'by Quiet Thunder of Hollow Hill Lab'"]
+command = ["sh", "data/held/who"]
 """
+TELLS = "echo I am Quiet Thunder; arena finish --yes --note 'by Quiet Thunder of Hollow Hill Lab'"
 PAGES = ("", "agents/A", "agents/B", "agents/C", "agents/C/steps", "tick.json")
 
 
@@ -25,6 +26,7 @@ def test_no_page_answer_report_or_file_name_holds_a_sealed_name(tmp_path: Path) 
     competition = lay_out_bare(BARE, tmp_path / "bare")
     toml = competition / "competition.toml"
     toml.write_text(toml.read_text().replace("[[data]]", f"{ALIASED}\n[[data]]", 1))
+    (competition / "held" / "who").write_text(TELLS)
     (competition / "held" / "agent").touch()
     with Arena(competition, tmp_path / "runs") as arena:
         server = arena.serve("--until-end")
