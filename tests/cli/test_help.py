@@ -17,7 +17,7 @@ HEAVY = {
     "subprocess", "http.client", "tomllib", "torch", "jinja2", "logging", "email", "hashlib", "palestra.ports",
 }  # fmt: skip
 """What nobody who asks for help should wait for."""
-NOT_VERBS = {"naming", "__init__", "main", "door"}
+NOT_VERBS = {"naming", "reference", "__init__", "main", "door"}
 
 
 def parsers(
