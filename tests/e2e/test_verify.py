@@ -16,6 +16,7 @@ from palestra.cli.main import run as command
 from palestra.events.codec import Row, first_digest, read_entry, row_digest
 from palestra.events.exams import ExamScored
 from palestra.events.jobs import AttemptEnded
+from palestra.events.runs import ReportFrozen
 from palestra.events.spend import CallCharged
 from palestra.journal.bodies import pack
 from palestra.runtime.folder import RunFolder
@@ -172,6 +173,18 @@ def test_rows_cut_off_at_the_end_are_missed_where_a_scoreboard_was_frozen(copy: 
     last = seq_of(copy, ExamScored)
     rewrite(copy, lambda row: row if row.seq < last else None, chain=False)
     assert "the journal's end is gone" in breaks(copy)
+
+
+def test_a_scoreboard_that_no_row_tells_of_yet_is_accepted(copy: Path) -> None:
+    """A server that is killed right after it wrote the file leaves it so; the next one puts it on the record."""
+    last = seq_of(copy, ReportFrozen)
+    rewrite(copy, lambda row: row if row.seq < last else None, chain=False)
+    code, said, complained = checked(copy)
+    assert (code, complained) == (0, ""), said
+    assert "scoreboard: it is written" in said
+    path = copy / "reports" / "scoreboard.json"
+    path.write_bytes(path.read_bytes().replace(b'"rank": 1', b'"rank": 2'))
+    assert "but no row tells of it" in breaks(copy)
 
 
 def a_digest(run: Path, kind: type, field: str) -> str:

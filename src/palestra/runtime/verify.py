@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 
@@ -17,7 +18,7 @@ from palestra.journal.record import RecordReader
 from palestra.journal.tail import Tail
 from palestra.ports import Answer
 from palestra.referee.exams import commitment
-from palestra.report.scoreboard import board_bytes
+from palestra.report.scoreboard import Scoreboard, board_bytes
 from palestra.rules.errors import Broken, Corrupt
 from palestra.rules.units import Digest
 from palestra.runtime.audit import Audit
@@ -166,6 +167,8 @@ class _Reading:
         """The frozen scoreboard, computed again from the rows it names."""
         path = self._folder.reports / f"{SCOREBOARD}.json"
         if self._frozen is None and path.exists():
+            if self._is_of_these_rows(path):  # a server was killed between writing it and telling of it
+                return Check("scoreboard", True, "it is written, and the next server puts it on the record")
             return Check(
                 "scoreboard", False, f"{path} is there, but no row tells of it: the journal's end is gone"
             )
@@ -181,6 +184,15 @@ class _Reading:
         if file_digest(path) != self._frozen.digest:
             return Check("scoreboard", False, f"{path} isn't the scoreboard that was frozen")
         return Check("scoreboard", True, f"computed again from {self._frozen.upto} rows it is the frozen one")
+
+    def _is_of_these_rows(self, path: Path) -> bool:
+        """Whether the file follows from rows that are there."""
+        data = path.read_bytes()
+        try:
+            upto = msgspec.json.decode(data, type=Scoreboard).seq
+        except msgspec.DecodeError:
+            return False
+        return upto <= self._state.seq and board_bytes(*self._fold_to(upto)) == data
 
     def _fold_to(self, upto: int) -> tuple[State, Catalog]:
         """State and catalogue as they were after one row."""
