@@ -314,7 +314,7 @@ def test_a_journal_without_its_end_is_noticed_beside_a_frozen_scoreboard(folder:
     """Rows cut off at the end leave a chain that is whole; the scoreboard that was frozen tells that there were more."""
     journal = sqlite3.connect(folder.path / "journal.db")
     journal.execute(
-        "delete from journal where seq >= (select min(seq) from journal where kind = 'ReportFrozen')"
+        "delete from journal where seq >= (select min(seq) from journal where kind = 'ExamScored')"
     )
     journal.commit()
     journal.close()
