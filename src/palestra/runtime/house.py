@@ -13,6 +13,7 @@ from palestra.events.nominations import AnswerSettings
 from palestra.ports import Answer, Exam, Question
 from palestra.rules.competition import Serving
 from palestra.serving.plan import Done, Plan, read_answers, read_done, write_lines
+from palestra.serving.process import fill
 
 PROBES = 8
 """Questions that a nominated model is asked before it becomes current, made from a public seed."""
@@ -107,9 +108,8 @@ class House:
         template = {"base": self._serving.base, "lora": self._serving.adapter, "full": self._serving.full}[
             served.kind
         ]
-        model = str(served.folder or self._base)
         words = [sys.executable if word == "python" else word for word in template]
-        return tuple(word.replace("{base}", str(self._base)).replace("{model}", model) for word in words)
+        return fill(words, self._base, served.folder)
 
     @staticmethod
     def _model(served: Served) -> str:

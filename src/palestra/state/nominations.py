@@ -11,13 +11,11 @@ from palestra.events.nominations import (
     CopyFailed,
     CopyKept,
     CopyStarted,
-    Inspection,
     NominationAccepted,
     NominationRejected,
     NominationRequested,
     NominationWithdrawn,
 )  # fmt: skip
-from palestra.rules.units import Digest
 from palestra.state.arena import Nomination, State
 
 VALIDATE = "validate:"
@@ -77,8 +75,3 @@ def _point(state: State, corner: str, nomination: str) -> None:
 def current(state: State, corner: str) -> Nomination | None:
     """The nomination that would be judged now."""
     return state.nominations.get(state.corners[corner].current)
-
-
-def kept_inspection(state: State, artifact: Digest) -> Inspection | None:
-    """What was found in an artifact when it was kept; None when it isn't."""
-    return state.kept.get(artifact)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from typing import Literal, Protocol
-
-import msgspec
 
 from palestra.cluster.spool import Spool
 from palestra.events.codec import Row, read_entry
@@ -15,13 +12,10 @@ from palestra.events.masking import Secret
 from palestra.journal.record import RecordReader
 from palestra.journal.tail import Tail
 from palestra.ports import StepRow
-from palestra.rules.competition import Competition
-from palestra.rules.read import read_competition
 from palestra.rules.units import Digest, Moment
 from palestra.runtime.folder import RunFolder
-from palestra.runtime.opening import NAMED, SEED
-from palestra.runtime.seats import NAMES, read_tokens
 from palestra.runtime.server import Server
+from palestra.runtime.withheld import withheld
 from palestra.state import catalog, fold
 from palestra.state.arena import State
 from palestra.state.catalog import Catalog, View
@@ -88,7 +82,7 @@ class ServedRun:
         state = self.view().state
         seated = len(state.corners) + len(state.announced)
         if seated != self._seated:  # a late joiner's name is sealed before it is announced
-            self._seated, self._kept = seated, kept_secrets(self._server.folder, state.rules)
+            self._seated, self._kept = seated, withheld(self._server.folder, state.rules)
         tokens = (Secret(token) for token in self._server.seats.tokens.values())
         return (*tokens, *self._kept, *self._more())
 
@@ -125,8 +119,7 @@ class FolderRun:
         self._at = at
         self.look()
         self._record = RecordReader(folder.path)
-        tokens = (Secret(token) for token in read_tokens(folder).values())
-        self._secrets = (*tokens, *kept_secrets(folder, self._state.rules))
+        self._secrets = withheld(folder, self._state.rules)
 
     def look(self) -> None:
         """Fold what is new, and tell it on."""
@@ -171,30 +164,3 @@ class FolderRun:
 def peak_memory(folder: RunFolder, attempt: str) -> int | None:
     """What the local launcher noted of an attempt."""
     return Spool(folder.spool / "attempts" / attempt).peak()
-
-
-def kept_secrets(folder: RunFolder, public: Competition) -> tuple[Secret, ...]:
-    """What the run folder itself knows and the public may not: where it lies, its exam's seed, true names behind aliases."""
-    found = [Secret(str(folder.path), "[run]")]
-    with suppress(FileNotFoundError):
-        found.append(Secret(folder.read_secret(SEED).decode().strip()))
-    if (folder.secrets / NAMED).exists():  # one that can't be read must fail: the names in it would be shown
-        written = folder.read_secret(NAMED).decode()
-        found += sealed_names(read_competition(written, zones=frozenset({public.zone})))
-    if (folder.secrets / NAMES).exists():
-        late = msgspec.json.decode(folder.read_secret(NAMES), type=dict[str, list[str]])
-        found += [Secret(word, alias, name=True) for alias, words in late.items() for word in words if word]
-    return tuple(found)
-
-
-def sealed_names(rules: Competition) -> Sequence[Secret]:
-    """True names, labs and models of entrants under an alias, as far as no other entrant stands for them openly."""
-    opened = [one for one in rules.entrants if not one.alias]
-    said = {word for one in opened for word in (one.name, one.lab, one.model)}
-    names = {model.name: model.upstream_model for model in rules.models}
-    said |= {names.get(one.model, "") for one in opened}
-    found = []
-    for one in rules.entrants:
-        words = (one.name, one.lab, one.model, names.get(one.model, "")) if one.alias else ()
-        found += [Secret(word, one.alias, name=True) for word in words if word and word not in said]
-    return found
